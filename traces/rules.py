@@ -1,0 +1,714 @@
+"""The invariants of a token loop, each declared once.
+
+A rule's `when` and `test` are expressions over a step and its context (see check.StepView for the names). They use only
+operators, so they work alike on plain ints (one step, live, in gdb) and on numpy columns (a whole trace at once).
+Counts that are absent are -1, ids the smallest I64, times NaN.
+
+A test returns `(known, ok)`: what could be judged, and what of it holds. Not known is never a pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from traces.fields import ABSENT_I64
+
+Claim = Tuple[Any, Any]
+"""(known, ok): two bools, or two columns of bools"""
+
+
+class Finding(NamedTuple):
+    """What was wrong at one step: the numbers, and the words after 'KV03 step 41 seq 0: '."""
+
+    layer: Optional[int]
+    expected: Any
+    seen: Any
+    text: str
+
+
+class Rule(NamedTuple):
+    """One invariant.
+
+    needs: fields and facts that the test reads, for saying why a verdict is unknown.
+    when: where there is something to judge; elsewhere the rule does not apply.
+    explain: the numbers of one failing step (plain ints).
+    at_previous: the fault belongs to the step before the one that reveals it.
+    """
+
+    code: str
+    name: str
+    statement: str
+    needs: Tuple[str, ...]
+    fault: str
+    when: Callable[[Any], Any]
+    test: Callable[[Any], Claim]
+    explain: Callable[[Any], Finding]
+    at_previous: bool = False
+
+
+def negation(claim: Any) -> Any:
+    """`not` for a bool or a column of bools: ~True is -2 on plain ints."""
+    return True > claim
+
+
+def pick(condition: Any, yes: Any, no: Any) -> Any:
+    """`yes if condition else no` for ints or columns of ints (not for times: NaN would spread)."""
+    return condition * yes + negation(condition) * no
+
+
+def both(*claims: Claim) -> Claim:
+    """All of them: one known failure decides, else every part must be known."""
+    known: Any = True
+    failed: Any = False
+    for part_known, part_ok in claims:
+        failed = failed | (part_known > part_ok)
+        known = known & part_known
+    return known | failed, negation(failed)
+
+
+def given(condition: Any, claim: Claim) -> Claim:
+    """The claim where `condition` holds, nothing to say elsewhere."""
+    return claim[0] | negation(condition), claim[1] | negation(condition)
+
+
+def _always(s: Any) -> Any:
+    return True
+
+
+def _full(s: Any) -> Any:
+    """Full layers are there, or nobody said which layers are what: then the test is unknown, not silent."""
+    return s.has_full | negation(s.layers_known)
+
+
+def _plural(n: Any, word: str) -> str:
+    return "%s %s%s" % (n, word, "" if n == 1 else "s")
+
+
+# -- KV01 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv01(s: Any) -> Claim:
+    after = (s.seq_len >= 0) & (s.cache_first >= 0)
+    before = (s.seq_before >= 0) & (s.before_first >= 0)
+    agrees = (after & (s.seq_len == s.cache_first)) | (negation(after) & (s.seq_before == s.before_first))
+    return s.layers_known & (after | before), agrees
+
+
+def _kv01_explain(s: Any) -> Finding:
+    if s.seq_len >= 0 and s.cache_first >= 0:
+        text = "seq_len is %d, layer %d holds %s" % (s.seq_len, s.first_full, _plural(s.cache_first, "row"))
+        return Finding(s.first_full, s.seq_len, s.cache_first, text)
+    text = "seq_before is %d, layer %d held %s" % (s.seq_before, s.first_full, _plural(s.before_first, "row"))
+    return Finding(s.first_full, s.seq_before, s.before_first, text)
+
+
+# -- KV02 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv02(s: Any) -> Claim:
+    differ = ((s.cache_min >= 0) & (s.cache_min != s.cache_max)) | ((s.before_min >= 0) & (s.before_min != s.before_max))
+    all_seen = ((s.cache_unseen == 0) & (s.cache_min >= 0)) | ((s.before_unseen == 0) & (s.before_min >= 0))
+    return s.layers_known & (all_seen | differ), negation(differ)
+
+
+def _kv02_explain(s: Any) -> Finding:
+    rows, word = (s.cache_rows, "holds") if s.cache_min != s.cache_max else (s.before_rows, "held")
+    seen = [(layer, rows[layer]) for layer in s.full_layers if layer < len(rows) and rows[layer] >= 0]
+    counts = [count for _, count in seen]
+    usual = max(sorted(set(counts)), key=counts.count)
+    layer, count = next((layer, count) for layer, count in seen if count != usual)
+    others = sum(1 for other in counts if other == usual)
+    text = "layer %d %s %s, %d other full layers %d" % (layer, word, _plural(count, "row"), others, usual)
+    return Finding(layer, usual, count, text)
+
+
+# -- KV03 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv03(s: Any) -> Claim:
+    lengths = (s.seq_len >= 0) & (s.seq_before >= 0) & (s.n_tokens >= 0)
+    grew = s.seq_len - s.seq_before
+    if s.naive:
+        return lengths, pick(s.is_prefill, grew == s.n_tokens, grew == (s.n_tokens > 0))
+    plain = lengths, (grew == s.n_tokens) & (negation(s.is_decode) | (s.n_tokens <= 1))
+    drafts = (s.n_drafted >= 0) & (s.n_accepted >= 0)
+    fed = (s.n_tokens >= 0) & (s.n_drafted >= 0), s.n_tokens == 1 + s.n_drafted
+    kept = lengths & (s.n_accepted >= 0), grew == 1 + s.n_accepted
+    range_ = drafts, s.n_accepted <= s.n_drafted
+    return both(given(negation(s.is_verify), plain), given(s.is_verify, both(fed, kept, range_)))
+
+
+def _kv03_explain(s: Any) -> Finding:
+    grew = s.seq_len - s.seq_before
+    if s.is_verify:
+        if s.n_tokens >= 0 and s.n_drafted >= 0 and s.n_tokens != 1 + s.n_drafted:
+            text = "fed %d with %s: expected %d" % (s.n_tokens, _plural(s.n_drafted, "draft"), 1 + s.n_drafted)
+            return Finding(None, 1 + s.n_drafted, s.n_tokens, text)
+        if s.n_accepted > s.n_drafted >= 0:
+            text = "accepted %d of %s" % (s.n_accepted, _plural(s.n_drafted, "draft"))
+            return Finding(None, s.n_drafted, s.n_accepted, text)
+        expected = 1 + s.n_accepted
+        text = "grew by %d, fed %d with %d accepted: expected %d" % (grew, s.n_tokens, s.n_accepted, expected)
+        return Finding(None, expected, grew, text)
+    if s.naive and not s.is_prefill:
+        expected = int(s.n_tokens > 0)
+        return Finding(None, expected, grew, "grew by %d in the naive loop: expected %d" % (grew, expected))
+    if s.is_decode and s.n_tokens > 1:
+        text = "a decode step fed %d and grew by %d: it feeds 1 token, or 0" % (s.n_tokens, grew)
+        return Finding(None, 1, s.n_tokens, text)
+    text = "grew by %d, fed %d: expected %d" % (grew, s.n_tokens, s.n_tokens)
+    return Finding(None, s.n_tokens, grew, text)
+
+
+# -- KV04 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv04(s: Any) -> Claim:
+    known = (s.seq_before >= 0) & (s.expected_before >= 0) & negation(s.gap)
+    return known, s.seq_before == s.expected_before
+
+
+def _kv04_explain(s: Any) -> Finding:
+    if s.first:
+        text = "starts at %d with %s reused: expected %d" % (s.seq_before, s.n_reused, s.expected_before)
+    elif s.removed:
+        text = "starts at %d, the step before ended at %d and %d were removed since: expected %d"
+        text = text % (s.seq_before, s.prev_len, s.removed, s.expected_before)
+    else:
+        text = "starts at %d, the step before ended at %d" % (s.seq_before, s.expected_before)
+    return Finding(None, s.expected_before, s.seq_before, text)
+
+
+# -- KV05 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv05_reach(s: Any) -> Any:
+    return s.seq_len if s.naive else s.seq_before + s.n_tokens
+
+
+def _kv05(s: Any) -> Claim:
+    known = (s.capacity >= 0) & (s.seq_len >= 0 if s.naive else (s.seq_before >= 0) & (s.n_tokens >= 0))
+    return known, _kv05_reach(s) <= s.capacity
+
+
+def _kv05_explain(s: Any) -> Finding:
+    reach = _kv05_reach(s)
+    text = "%d + %d fed = %d rows, the capacity is %d" % (s.seq_before, s.n_tokens, reach, s.capacity)
+    return Finding(None, s.capacity, reach, text)
+
+
+# -- KV06 ------------------------------------------------------------------------------------------------------------
+
+
+def _at_most(a: Any, b: int) -> Any:
+    return pick(a < b, a, b)
+
+
+def _kv06(s: Any) -> Claim:
+    claims: List[Claim] = []
+    for group in s.windows:
+        least, most = _at_most(s.seq_len, group.window), _at_most(s.seq_len, group.window + group.slack)
+        seen = (s.seq_len >= 0) & (group.rows_min >= 0)
+        inside = (group.rows_min >= least) & (group.rows_max <= most)
+        claims.append((seen & ((group.unseen == 0) | negation(inside)), inside))
+    return both((s.layers_known, True), *claims)
+
+
+def _kv06_explain(s: Any) -> Finding:
+    for layer, window, slack in s.window_layers:
+        rows = s.cache_rows[layer]
+        least, most = min(s.seq_len, window), min(s.seq_len, window + slack)
+        if rows >= 0 and not least <= rows <= most:
+            expected = str(least) if least == most else "%d to %d" % (least, most)
+            text = "layer %d (window %d) holds %s at length %d: expected %s"
+            text = text % (layer, window, _plural(rows, "row"), s.seq_len, expected)
+            return Finding(layer, least if rows < least else most, rows, text)
+    raise AssertionError("explained a window rule that held")
+
+
+# -- KV07 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv07(s: Any) -> Claim:
+    wanted = 1 + s.n_accepted
+    grown = (s.growth_min == wanted) & (s.growth_max == wanted)
+    layers = s.layers_known & (s.n_accepted >= 0) & s.growth_known & negation(s.gap), grown
+    as_long = (s.draft_cache_len == s.seq_len) | (
+        (s.draft_cache_len == s.seq_len - 1) & (s.n_accepted == s.n_drafted) & (s.n_accepted >= 0)
+    )
+    draft = s.seq_len >= 0, as_long
+    return both(given(_full(s), layers), given(s.draft_cache_len >= 0, draft))
+
+
+def _kv07_explain(s: Any) -> Finding:
+    wanted = 1 + s.n_accepted
+    if s.growth_known and not s.gap and s.n_accepted >= 0:
+        for layer, grew in s.growths:
+            if grew != wanted:
+                text = "layer %d grew by %d with %d accepted: expected %d" % (layer, grew, s.n_accepted, wanted)
+                return Finding(layer, wanted, grew, text)
+    text = "the draft model's cache holds %s, the sequence is %d long" % (_plural(s.draft_cache_len, "row"), s.seq_len)
+    return Finding(None, s.seq_len, s.draft_cache_len, text)
+
+
+# -- KV08 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv08(s: Any) -> Claim:
+    once = s.shifts <= 1
+    known = (s.prev_len >= 0) & (s.shift_discard >= 0) & (s.seq_before >= 0) & negation(s.gap)
+    by_the_note = s.seq_before == s.prev_len - s.removed
+    keeps = (s.shift_keep < 0) | (s.shift_keep + s.shift_discard <= s.prev_len)
+    return both((True, once), given(once, (known, by_the_note & keeps)))
+
+
+def _kv08_explain(s: Any) -> Finding:
+    if s.shifts > 1:
+        return Finding(None, 1, s.shifts, "a full context was shifted %d times before this step: expected once" % s.shifts)
+    expected = s.prev_len - s.removed
+    text = "%d rows less %d discarded (keeping %d): expected %d, seen %d"
+    text = text % (s.prev_len, s.shift_discard, max(s.shift_keep, 0), expected, s.seq_before)
+    return Finding(None, expected, s.seq_before, text)
+
+
+# -- KV09 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv09(s: Any) -> Claim:
+    known = (s.n_reused >= 0) & (s.prompt_tokens >= 0) & s.prompt_fed_known & negation(s.gapped)
+    return known, (s.n_reused + s.prompt_fed == s.prompt_tokens) & (s.n_reused <= s.prompt_tokens) & (s.prompt_fed >= 1)
+
+
+def _kv09_explain(s: Any) -> Finding:
+    total = s.n_reused + s.prompt_fed
+    if total == s.prompt_tokens:
+        return Finding(None, 1, s.prompt_fed, "all %d prompt tokens reused, none fed: expected 1 or more" % s.n_reused)
+    text = "%d reused + %d fed = %d, the prompt has %d" % (s.n_reused, s.prompt_fed, total, s.prompt_tokens)
+    return Finding(None, s.prompt_tokens, total, text)
+
+
+# -- KV10 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv10(s: Any) -> Claim:
+    recurrent = (s.recurrent_unseen == 0) | (s.recurrent_max > 0), s.recurrent_max <= 0
+    shared = (s.shared_unseen == 0) | (s.shared_differ > 0), s.shared_differ == 0
+    return both((s.layers_known, True), given(s.has_recurrent, recurrent), given(s.has_shared, shared))
+
+
+def _kv10_explain(s: Any) -> Finding:
+    for layer in s.recurrent_layers:
+        rows = s.cache_rows[layer]
+        if rows > 0:
+            return Finding(layer, 0, rows, "layer %d is recurrent and holds %s" % (layer, _plural(rows, "row")))
+    for layer, owner in s.shared_layers:
+        rows, owned = s.cache_rows[layer], s.cache_rows[owner]
+        if rows >= 0 and owned >= 0 and rows != owned:
+            text = "layer %d shares layer %d's cache and shows %d rows, not %d" % (layer, owner, rows, owned)
+            return Finding(layer, owned, rows, text)
+    raise AssertionError("explained a layer rule that held")
+
+
+# -- KV11 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv11(s: Any) -> Claim:
+    known = s.layers_known & (s.write_pos >= 0) & (s.old_rows >= 0) & (negation(s.gap) | (s.before_first >= 0))
+    return known, s.write_pos == s.old_rows
+
+
+def _kv11_explain(s: Any) -> Finding:
+    text = "wrote row %d, layer %d held %s" % (s.write_pos, s.first_full, _plural(s.old_rows, "row"))
+    return Finding(s.first_full, s.old_rows, s.write_pos, text)
+
+
+# -- KV12 ------------------------------------------------------------------------------------------------------------
+
+
+def _kv12(s: Any) -> Claim:
+    known = (s.kv_used >= 0) & (s.kv_free >= 0)
+    return known, s.kv_used + s.kv_free == s.pool_total
+
+
+def _kv12_explain(s: Any) -> Finding:
+    seen = s.kv_used + s.kv_free
+    text = "%d used + %d free = %d, the pool has %d" % (s.kv_used, s.kv_free, seen, s.pool_total)
+    return Finding(None, s.pool_total, seen, text)
+
+
+# -- TK01 ------------------------------------------------------------------------------------------------------------
+
+
+def _tk01(s: Any) -> Claim:
+    sized = s.vocab_size >= 0
+    sampled = sized & (s.token_id != ABSENT_I64), (s.token_id >= 0) & (s.token_id < s.vocab_size)
+    drafts = sized & (s.n_drafted >= 0) & ((s.drafts_unseen == 0) | (s.drafts_outside > 0)), s.drafts_outside == 0
+    return both(sampled, given(s.is_verify, drafts))
+
+
+def _tk01_explain(s: Any) -> Finding:
+    if not 0 <= s.token_id < s.vocab_size and s.token_id != ABSENT_I64:
+        text = "sampled id %d, the vocabulary has %d" % (s.token_id, s.vocab_size)
+        return Finding(None, s.vocab_size, s.token_id, text)
+    drafted = list(s.draft_ids)[: s.n_drafted]
+    bad = next(i for i in drafted if i != ABSENT_I64 and not 0 <= i < s.vocab_size)
+    return Finding(None, s.vocab_size, bad, "drafted id %d, the vocabulary has %d" % (bad, s.vocab_size))
+
+
+# -- TK02 ------------------------------------------------------------------------------------------------------------
+
+
+def _tk02(s: Any) -> Claim:
+    block = s.eos_known & (s.n_accepted >= 0) & (s.block_unseen == 0), s.eos_at >= s.n_accepted
+    return both((True, negation(s.after_finish)), given(s.is_verify, block))
+
+
+def _tk02_explain(s: Any) -> Finding:
+    if s.after_finish:
+        return Finding(None, None, None, "the sequence had finished before this step")
+    follow = s.n_accepted - s.eos_at
+    text = "an end token was accepted at place %d of the step, %s followed" % (s.eos_at, _plural(follow, "token"))
+    return Finding(None, 0, follow, text)
+
+
+# -- TK03 ------------------------------------------------------------------------------------------------------------
+
+
+def _tk03(s: Any) -> Claim:
+    return (s.max_new_tokens >= 0) & s.generated_known & negation(s.gapped), s.generated <= s.max_new_tokens
+
+
+def _tk03_explain(s: Any) -> Finding:
+    text = "%s generated, %d allowed" % (_plural(s.generated, "token"), s.max_new_tokens)
+    return Finding(None, s.max_new_tokens, s.generated, text)
+
+
+# -- TK04 ------------------------------------------------------------------------------------------------------------
+
+
+def _tk04(s: Any) -> Claim:
+    known = s.layers_known & (s.cache_first >= 0) & (s.n_reused >= 0) & s.kept_known & negation(s.gapped)
+    return known, s.cache_first == s.n_reused + s.kept
+
+
+def _tk04_explain(s: Any) -> Finding:
+    expected = s.n_reused + s.kept
+    text = "ended with %s in layer %d: %d reused + %d fed and kept = %d"
+    text = text % (_plural(s.cache_first, "row"), s.first_full, s.n_reused, s.kept, expected)
+    return Finding(s.first_full, expected, s.cache_first, text)
+
+
+# -- TK05 ------------------------------------------------------------------------------------------------------------
+
+
+def _tk05(s: Any) -> Claim:
+    twice = (s.forward_id >= 0) & (s.forward_id == s.prev_forward_id)
+    return both((s.n_tokens >= 0, s.n_tokens <= 1), (True, negation(twice)))
+
+
+def _tk05_explain(s: Any) -> Finding:
+    if s.n_tokens > 1:
+        return Finding(None, 1, s.n_tokens, "a decode step fed %d tokens: expected 1" % s.n_tokens)
+    text = "two decode steps of the sequence share forward %d" % s.forward_id
+    return Finding(None, None, s.forward_id, text)
+
+
+# -- TM01 ------------------------------------------------------------------------------------------------------------
+
+
+def _tm01(s: Any) -> Claim:
+    return (s.t_ns >= 0) & (s.prev_t_ns >= 0) & negation(s.gap), s.t_ns >= s.prev_t_ns
+
+
+def _tm01_explain(s: Any) -> Finding:
+    text = "began at %.3f ms, %.3f ms before the one before it" % (s.t_ns / 1e6, (s.prev_t_ns - s.t_ns) / 1e6)
+    return Finding(None, s.prev_t_ns, s.t_ns, text)
+
+
+# -- TM02 ------------------------------------------------------------------------------------------------------------
+
+_SLACK = 1.001
+_NESTED = (
+    ("gemm", ("qkv", "o", "gate_up", "down")),
+    ("forward", ("gemm", "attn", "lm_head")),
+    ("total", ("forward", "sample")),
+    ("total", ("gemm", "attn", "lm_head", "sample")),
+)
+
+
+def _present(time: Any) -> Any:
+    return time == time  # NaN is absent
+
+
+def _fits(s: Any, whole: str, parts: Tuple[str, ...]) -> Claim:
+    outer = s.time(whole)
+    total: Any = 0.0
+    known: Any = False
+    allowed: Any = outer * _SLACK
+    for part in parts:
+        time, values = s.time(part), s.time_values(part)
+        known = known | _present(time)
+        total = total + s.or_zero(time)
+        allowed = allowed + s.resolution_ms * values
+    return _present(outer) & known, total <= allowed
+
+
+def _tm02(s: Any) -> Claim:
+    claims = [_fits(s, whole, parts) for whole, parts in _NESTED]
+    excess = s.layer_excess
+    claims.append((_present(excess), excess <= 4 * s.resolution_ms))
+    known: Any = False
+    failed: Any = False
+    for part_known, part_ok in claims:  # one pair that can be compared is enough to say something
+        known = known | part_known
+        failed = failed | (part_known > part_ok)
+    return known, negation(failed)
+
+
+def _tm02_explain(s: Any) -> Finding:
+    for whole, parts in _NESTED:
+        known, ok = _fits(s, whole, parts)
+        if known and not ok:
+            inside = [(p, s.time(p)) for p in parts if _present(s.time(p))]
+            total = sum(t for _, t in inside)
+            text = "%s = %.6g ms does not fit in %s = %.6g ms"
+            text = text % (" + ".join("%s %.6g" % i for i in inside), total, whole, s.time(whole))
+            return Finding(None, round(s.time(whole), 6), round(total, 6), text)
+    layer, total, gemm = s.worst_layer
+    text = "layer %d: qkv + o + gate_up + down = %.6g ms does not fit in gemm = %.6g ms" % (layer, total, gemm)
+    return Finding(layer, round(gemm, 6), round(total, 6), text)
+
+
+# -- SQ01 ------------------------------------------------------------------------------------------------------------
+
+
+def _sq01(s: Any) -> Claim:
+    rows = s.layers_known & (s.rows_before >= 0) & (s.own_rows >= 0), s.rows_before == s.own_rows
+    pool = s.grew_known & (s.kv_used >= 0), s.kv_used - s.pool_before == s.grew
+    return both(given(_full(s), rows), given(s.pool_counts_rows & (s.pool_before >= 0), pool), (negation(s.gap), True))
+
+
+def _sq01_explain(s: Any) -> Finding:
+    if s.rows_before >= 0 and s.own_rows >= 0 and s.rows_before != s.own_rows:
+        text = "other sequences stepped in between: %s left, %d found" % (_plural(s.own_rows, "row"), s.rows_before)
+        return Finding(s.first_full, s.own_rows, s.rows_before, text)
+    grew = s.kv_used - s.pool_before
+    return Finding(None, s.grew, grew, "the pool grew by %d, this step by %d" % (grew, s.grew))
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+_ALL = (
+    Rule(
+        "KV01",
+        "length equals rows",
+        "seq_len equals cache_len of the first full layer (seq_before its cache_before, where only that was seen)",
+        ("layers", "seq_len", "cache_len"),
+        "A prefix's rows were restored but the position counter started again at 0: seq_len said 8 while 32 rows were "
+        "there, and the next row was written over the prefix.",
+        _full,
+        _kv01,
+        _kv01_explain,
+    ),
+    Rule(
+        "KV02",
+        "layers agree",
+        "all full layers have the same cache_len (or cache_before)",
+        ("layers", "cache_len in every layer"),
+        "A crop removed two rows from layer 0 only; attention in that layer read other positions than all the others.",
+        lambda s: s.many_full | negation(s.layers_known),
+        _kv02,
+        _kv02_explain,
+    ),
+    Rule(
+        "KV03",
+        "growth is exact",
+        "prefill and decode grow by n_tokens (a decode feeds 0 or 1); verify feeds 1 + drafted and grows by "
+        "1 + accepted, 0 <= accepted <= drafted; in the naive loop the sequence grows by 1",
+        ("seq_before", "seq_len", "n_tokens", "n_drafted and n_accepted"),
+        "Assisted generation moved its position by one a round, not by the number of drafts it accepted.",
+        _always,
+        _kv03,
+        _kv03_explain,
+    ),
+    Rule(
+        "KV04",
+        "steps join",
+        "seq_before equals the sequence's previous seq_len less every shift and rollback noted since; on its first "
+        "step, the reused prefix",
+        ("request", "seq_before", "previous seq_len", "no gap"),
+        "The cache ended at row 16382 and the next batch started at 16384: one position was never written.",
+        _always,
+        _kv04,
+        _kv04_explain,
+    ),
+    Rule(
+        "KV05",
+        "inside capacity",
+        "seq_before + n_tokens <= capacity (naive: seq_len)",
+        ("kv.capacity", "seq_before", "n_tokens"),
+        "At 4092 of 4096 rows the engine still drafted 5 tokens: 4098 rows while in flight, though only 4096 stayed.",
+        _always,
+        _kv05,
+        _kv05_explain,
+    ),
+    Rule(
+        "KV06",
+        "windows hold what they should",
+        "a window layer holds min(seq_len, window) to min(seq_len, window + slack) rows",
+        ("layers", "seq_len", "cache_len"),
+        "A quantised cache class without a cap served layers with a window of 512: 662 rows met a mask of 512 columns.",
+        lambda s: s.has_window | negation(s.layers_known),
+        _kv06,
+        _kv06_explain,
+    ),
+    Rule(
+        "KV07",
+        "drafts are trimmed",
+        "at a verify step each full layer grows by 1 + accepted; a draft model's cache is as long as the sequence, or "
+        "one shorter when all drafts were accepted",
+        ("layers", "n_accepted", "cache_len", "previous cache_len", "no gap"),
+        "After each rejection the draft model's cache was cut by two rows too many and never caught up; from then on "
+        "it drafted from stale context and almost nothing was accepted.",
+        lambda s: s.is_verify,
+        _kv07,
+        _kv07_explain,
+    ),
+    Rule(
+        "KV08",
+        "shifted once",
+        "a full context is shifted once, by what the note says, keeping n_keep",
+        ("shift note", "previous seq_len", "seq_before", "no gap"),
+        "Three slots' worth of shifts ran for one full context, one after the other.",
+        lambda s: s.shifts > 0,
+        _kv08,
+        _kv08_explain,
+    ),
+    Rule(
+        "KV09",
+        "the prompt is accounted for",
+        "when a prefill is over: reused + fed = prompt, reused <= prompt, at least one token fed",
+        ("request", "prompt_tokens and n_reused in it", "n_tokens", "no gap"),
+        "A prefix keyed with 20 tokens was stored with 19 rows; the 20th was neither cached nor fed.",
+        lambda s: s.prefill_ended,
+        _kv09,
+        _kv09_explain,
+        at_previous=True,
+    ),
+    Rule(
+        "KV10",
+        "layers without rows",
+        "recurrent layers have no rows; a shared layer mirrors its owner",
+        ("layers", "cache_len"),
+        "Convolution and recurrent states were taken for key/value caches and counted, cropped and copied as rows.",
+        lambda s: s.has_recurrent | s.has_shared | negation(s.layers_known),
+        _kv10,
+        _kv10_explain,
+    ),
+    Rule(
+        "KV11",
+        "written where the rows end",
+        "the row written is the first full layer's old cache_len, whatever the rotary position is",
+        ("layers", "write_pos", "previous cache_len"),
+        "After a restore the write offset restarted at 0 and new rows overwrote the reused prefix.",
+        lambda s: _full(s) & (s.n_tokens != 0),
+        _kv11,
+        _kv11_explain,
+    ),
+    Rule(
+        "KV12",
+        "the pool conserves",
+        "used + free is constant (= total where known); a release that leaves no active sequence leaves nothing used; "
+        "evictable or retained rows count as free",
+        ("kv_used and kv_free",),
+        "Pages allocated for rejected drafts were not given back: 128 tokens, two pages, gone after every request.",
+        _always,
+        _kv12,
+        _kv12_explain,
+    ),
+    Rule(
+        "TK01",
+        "ids lie in the vocabulary",
+        "sampled and drafted ids lie in the model's vocabulary (padding rows included), not the tokenizer's",
+        ("model.vocab_size", "token_id", "n_drafted and draft_ids"),
+        "A buffer that was never filled gave the id 5279552648203111001.",
+        lambda s: negation(s.is_prefill),
+        _tk01,
+        _tk01_explain,
+    ),
+    Rule(
+        "TK02",
+        "nothing after the end",
+        "nothing follows a finish in that sequence, and nothing follows an end id among a step's own accepted tokens "
+        "(unless ignore_eos)",
+        ("stop.eos", "n_accepted", "draft_ids"),
+        "An end token accepted in the middle of a block of drafts did not stop generation.",
+        _always,
+        _tk02,
+        _tk02_explain,
+    ),
+    Rule(
+        "TK03",
+        "no more than asked",
+        "generated <= max_new_tokens: 1 a decode step, 1 + accepted a verify step, the end token counted",
+        ("max_new_tokens", "n_accepted", "no gap"),
+        "One token was asked for; the pending token and three accepted drafts came back.",
+        lambda s: negation(s.is_prefill),
+        _tk03,
+        _tk03_explain,
+    ),
+    Rule(
+        "TK04",
+        "rows are accounted for at the end",
+        "at a step with a finish: rows = reused + prompt fed + tokens fed and kept - shifted",
+        ("layers", "request", "cache_len", "n_tokens", "n_accepted", "no gap"),
+        "With 4 drafts a round the last 5 tokens were computed, stayed in the cache and were lost from the answer.",
+        lambda s: _full(s) & (s.finish != 0),
+        _tk04,
+        _tk04_explain,
+    ),
+    Rule(
+        "TK05",
+        "decode feeds one",
+        "plain decode feeds one token a sequence a forward (naive: not judged)",
+        ("n_tokens",),
+        "The cache was switched off by a flag nobody looked at: every token fed the whole sequence again.",
+        lambda s: s.is_decode & (not s.naive),
+        _tk05,
+        _tk05_explain,
+    ),
+    Rule(
+        "TM01",
+        "time runs forward",
+        "t_ns never runs backwards",
+        ("t_ns", "previous t_ns", "no gap"),
+        "The last token's time was the arrival time, so it lay before the first token's.",
+        lambda s: negation(s.first) | (s.prev_t_ns >= 0) | (s.t_ns < 0),
+        _tm01,
+        _tm01_explain,
+    ),
+    Rule(
+        "TM02",
+        "times nest",
+        "qkv + o + gate_up + down fit in gemm, gemm + attn + lm_head in forward, forward + sample in total, within "
+        "0.1 % and the run's resolution_ms a part",
+        ("two nested times",),
+        "Sampling that was timed elsewhere was added to a total that did not contain it: the parts exceeded the whole.",
+        _always,
+        _tm02,
+        _tm02_explain,
+    ),
+    Rule(
+        "SQ01",
+        "sequences keep apart",
+        "where other sequences stepped in between, this one's rows are as its own last step left them; without paging "
+        "the pool grows by the step's own growth",
+        ("layers", "cache_len", "previous cache_len", "no gap"),
+        "A batch job used the same slot and cleared it; the first conversation went on as if its rows were there.",
+        lambda s: s.interleaved,
+        _sq01,
+        _sq01_explain,
+    ),
+)
+
+RULES: Dict[str, Rule] = {rule.code: rule for rule in _ALL}

@@ -163,9 +163,23 @@ def columns(declared: Any) -> List[Column]:
             raise FieldError("field %s has shape %r; a shape is one length from 1 to 65535, or none" % (name, shape))
         seen.add(name)
         found.append(Column(name, dtype, tuple(shape)))
+        _expect_vocabulary(found[-1])
     if record_size(found) > MAX_RECORD_BYTES:
         raise FieldError("a record of %d bytes is larger than %d" % (record_size(found), MAX_RECORD_BYTES))
     return found
+
+
+def _expect_vocabulary(column: Column) -> None:
+    field = FIELDS.get(column.name)
+    if field is None:
+        return
+    allowed = ("F32", "F64") if field.dtype == "F32" else (field.dtype,)
+    if column.dtype not in allowed:
+        raise FieldError("field %s is %s, not %s" % (column.name, " or ".join(allowed), column.dtype))
+    if column.shape and field.per_layer == "no" and column.name not in ("text", "draft_ids"):
+        raise FieldError("field %s is one value, not an array" % column.name)
+    if column.name == "text" and not column.shape:
+        raise FieldError("field text is an array of bytes")
 
 
 def _is_size(n: Any) -> bool:

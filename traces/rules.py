@@ -483,9 +483,10 @@ def _tm02_explain(s: Any) -> Finding:
 
 
 def _sq01(s: Any) -> Claim:
-    rows = s.layers_known & (s.rows_before >= 0) & (s.own_rows >= 0), s.rows_before == s.own_rows
-    pool = s.grew_known & (s.kv_used >= 0), s.kv_used - s.pool_before == s.grew
-    return both(given(_full(s), rows), given(s.pool_counts_rows & (s.pool_before >= 0), pool), (negation(s.gap), True))
+    near = negation(s.gap)
+    rows = near & s.layers_known & (s.rows_before >= 0) & (s.own_rows >= 0), s.rows_before == s.own_rows
+    pool = near & s.grew_known & (s.kv_used >= 0), s.kv_used - s.pool_before == s.grew
+    return both(given(_full(s), rows), given(s.pool_counts_rows & (s.pool_before >= 0), pool))
 
 
 def _sq01_explain(s: Any) -> Finding:

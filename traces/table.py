@@ -1,0 +1,370 @@
+"""A trace as numpy columns: an index over the file, rows read where they are needed, nothing mapped.
+
+The index trusts frame headers (a run of frames of one size is found by comparing them at memory speed, also where
+every frame holds one step); a payload's CRC is checked when its rows are read. So a trace of any size opens at once
+and damage is still found exactly where it is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from traces import frames
+from traces.frames import HEADER_SIZE
+from traces.reader import Damage, Decoder, Source, next_frame, not_a_trace, probe, unreadable_run
+from traces.writer import TraceError
+
+Rows = npt.NDArray[Any]
+CHUNK_BYTES = 16 << 20
+_NUMPY = {"U8": "u1", "U16": "<u2", "I32": "<i4", "I64": "<i8", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
+_HEADER_WORDS = np.dtype("<u4")
+_COVERED = frames.HEADER.size - 4
+
+
+class Run:
+    """One RUN frame and what it says: `facts` is the JSON object, `dtype` the record."""
+
+    def __init__(self, facts: dict[str, Any], path: str, first_step: int) -> None:
+        self.facts = facts
+        self.decoder = Decoder(facts, path)
+        self.first_step = first_step
+        self.end_facts: dict[str, Any] | None = None
+        self.dtype = np.dtype(
+            [
+                (c.name, "S%d" % c.size) if c.is_bytes else (c.name, _NUMPY[c.dtype], c.shape)
+                for c in self.decoder.columns
+            ]
+        )
+        self.names = frozenset(self.dtype.names or ())
+
+    @property
+    def n_layers(self) -> int:
+        """Layers the run declares; else as many as its cache_len has."""
+        layers, model = self.facts.get("layers"), self.facts.get("model")
+        if isinstance(layers, list) and layers:
+            return len(layers)
+        declared = model.get("n_layers") if isinstance(model, dict) else None
+        if isinstance(declared, int) and declared > 0:
+            return declared
+        return next((c.size for c in self.decoder.columns if c.name == "cache_len" and c.shape), 0)
+
+
+class Block(NamedTuple):
+    """`frames` neighbouring frames of `count` steps each, `size` bytes a frame, header included."""
+
+    first_step: int
+    offset: int
+    size: int
+    count: int
+    frames: int
+    run: int
+
+    @property
+    def end_step(self) -> int:
+        """One past the last step."""
+        return self.first_step + self.count * self.frames
+
+
+class NoteAt(NamedTuple):
+    """A NOTE frame: `step` is how many steps stand before it."""
+
+    step: int
+    offset: int
+    length: int
+    run: int
+
+
+class Chunk(NamedTuple):
+    """Consecutive steps of one run. `bad` marks rows whose frame is damaged, None where none is."""
+
+    run: Run
+    first_step: int
+    rows: Rows
+    bad: npt.NDArray[np.bool_] | None
+    notes: list[tuple[int, dict[str, Any]]]
+    """(index in the whole trace of the step that follows the note, note)"""
+
+
+class Table:
+    """A trace by step number.
+
+    `steps` counts what the index has seen; damaged frames whose header is sound keep their steps' numbers.
+    `complete` tells whether the last frame is an END; `torn` is the byte range behind the last sound frame.
+    Raises TraceError where the path is not a readable step trace.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], data: bytes | None = None, index: bool = True) -> None:
+        self.source = Source(path, data)
+        self.path = self.source.path
+        self.runs: list[Run] = []
+        self.blocks: list[Block] = []
+        self.damage: list[Damage] = []
+        self.steps = 0
+        self.complete = False
+        self._starts: list[int] = []
+        self._notes: list[NoteAt] = []
+        self._position = 0
+        self._bad_frames: set[int] = set()
+        if index:
+            self.refresh()
+            if not self.runs:
+                raise TraceError(f"{self.path}: no complete run description in it yet (cut off at the start?)"
+                                 if self.source.size else f"{self.path}: the file is empty")
+
+    def refresh(self, max_bytes: int | None = None) -> bool:
+        """Index what was appended since; at most about `max_bytes` of it. True if the file holds more to index."""
+        size = self.source.size
+        if size < self._position:
+            raise TraceError(f"{self.path}: became shorter while it was being read ({self._position} to {size} bytes)")
+        if size and not self._position:
+            not_a_trace(self.source)
+        stop = size if max_bytes is None else min(size, self._position + max_bytes)
+        window = _Window(self.source)
+        while self._position < stop:
+            before = self._position
+            self._advance(window, size)
+            if self._position == before:
+                return False
+        return self._position < size
+
+    @property
+    def torn(self) -> tuple[int, int] | None:
+        """Bytes behind the last sound frame that are no frame (yet)."""
+        size = self.source.size
+        return (self._position, size) if self._position < size else None
+
+    def _advance(self, window: _Window, size: int) -> None:
+        at = self._position
+        frame = probe(window.read, at, size, verify=False)
+        if frame is None:
+            after = next_frame(window.read, at + 1, size)
+            if after is not None:
+                self.damage.append(Damage(at, after, 0))
+                self._position = after
+            return
+        kind = frame.header.kind
+        self._position = frame.end
+        if kind == frames.STEPS:
+            self._steps(window, size, at, frame.header)
+            return
+        if kind == frames.NOTE:
+            self._notes.append(NoteAt(self.steps, at, frame.header.length, len(self.runs) - 1))
+            self.complete = False
+            return
+        value = self._json(at, frame.header.length)
+        if value is None:
+            if kind == frames.RUN and not self.runs:
+                raise unreadable_run(self.path, frame)
+            self.damage.append(Damage(at, frame.end, 0))
+        elif kind == frames.RUN:
+            self.runs.append(Run(value, self.path, self.steps))
+            self.complete = False
+        elif kind == frames.END:
+            self.complete = True
+            if self.runs:
+                self.runs[-1].end_facts = value
+
+    def _steps(self, window: _Window, size: int, at: int, header: frames.Header) -> None:
+        if not self.runs:
+            raise TraceError(f"{self.path}: steps before any run description; not a step trace")
+        self.complete = False
+        if not self.runs[-1].decoder.holds(header) or not header.count:
+            if header.count:
+                self.damage.append(Damage(at, self._position, 0))
+            return
+        frame_size = HEADER_SIZE + header.length
+        alike = self._alike(window, at, frame_size, size)
+        self._position = at + alike * frame_size
+        self._append(Block(self.steps, at, frame_size, header.count, alike, len(self.runs) - 1))
+        self.steps += alike * header.count
+
+    def _alike(self, window: _Window, at: int, frame_size: int, size: int) -> int:
+        """How many frames from `at` have the same header but for the CRC and are certainly in place (1 or more)."""
+        found, want = 0, 8
+        while True:
+            want = min(want, (size - at) // frame_size - found, max(1, _Window.LARGE // frame_size))
+            if want <= 0:
+                break
+            # one header at a distance of frame_size; the last header may be all of its frame that is needed
+            data = window.read(at + found * frame_size, (want - 1) * frame_size + HEADER_SIZE)
+            there = 1 + (len(data) - HEADER_SIZE) // frame_size if len(data) >= HEADER_SIZE else 0
+            if not there:
+                break
+            words = np.ndarray((there, 3), _HEADER_WORDS, data, 0, (frame_size, 4))
+            if not found:
+                first = words[0].copy()
+            same = (words == first).all(axis=1)
+            run = there if same.all() else int(np.argmin(same))
+            found += run
+            if run < want:
+                break
+            want *= 8
+        end = at + found * frame_size
+        in_place = end == size or size - end < HEADER_SIZE or frames.header_at(window.read(end, HEADER_SIZE)) is not None
+        return max(1, found if in_place else found - 1)
+
+    def _append(self, block: Block) -> None:
+        if self.blocks:
+            last = self.blocks[-1]
+            touches = last.offset + last.size * last.frames == block.offset and last.end_step == block.first_step
+            if touches and (last.size, last.count, last.run) == (block.size, block.count, block.run):
+                self.blocks[-1] = last._replace(frames=last.frames + block.frames)
+                return
+        self.blocks.append(block)
+        self._starts.append(block.first_step)
+
+    def _json(self, offset: int, length: int) -> dict[str, Any] | None:
+        data = self.source.read(offset, HEADER_SIZE + length)
+        header = frames.header_at(data)
+        if header is None or not frames.intact(header, data[HEADER_SIZE:]):
+            return None
+        return frames.parse_json(data[HEADER_SIZE:])
+
+    def run_at(self, step: int) -> Run:
+        """The run a step belongs to."""
+        return self.runs[bisect_right([r.first_step for r in self.runs], step) - 1]
+
+    def run_end(self, run: Run) -> int:
+        """One past the last step of a run."""
+        after = [r.first_step for r in self.runs[self.runs.index(run) + 1 :]]
+        return after[0] if after else self.steps
+
+    def notes(self, first: int = 0, stop: int | None = None) -> list[tuple[int, dict[str, Any]]]:
+        """(index of the step that follows, note) of the notes before or among steps [first, stop); a note behind the
+        last step belongs to the end. Damaged ones are added to `damage`."""
+        starts = [n.step for n in self._notes] if first or stop is not None else []
+        a = bisect_right(starts, first - 1) if first else 0
+        b = bisect_right(starts, stop - 1) if stop is not None and stop < self.steps else len(self._notes)
+        return self._parsed(self._notes[a:b])
+
+    def _parsed(self, places: list[NoteAt]) -> list[tuple[int, dict[str, Any]]]:
+        out = []
+        for place in places:
+            value = self._json(place.offset, place.length)
+            if value is None:
+                self._add_damage(Damage(place.offset, place.offset + HEADER_SIZE + place.length, 0))
+            else:
+                out.append((place.step, value))
+        return out
+
+    def _add_damage(self, damage: Damage) -> None:
+        if damage.start not in self._bad_frames:
+            self._bad_frames.add(damage.start)
+            self.damage.append(damage)
+            self.damage.sort()
+
+    def rows(self, first: int, stop: int) -> tuple[Rows, npt.NDArray[np.bool_] | None]:
+        """The records of steps [first, stop) of one run, and which of them lie in damaged frames (None: none).
+
+        Raises TraceError where the file became shorter since it was indexed.
+        """
+        pieces: list[Rows] = []
+        bad: list[tuple[int, int]] = []
+        at = bisect_right(self._starts, first) - 1
+        while first < stop:
+            block = self.blocks[at]
+            last = min(stop, block.end_step)
+            i, skip = divmod(first - block.first_step, block.count)
+            j = -(-(last - block.first_step) // block.count)
+            data = self.source.read(block.offset + i * block.size, (j - i) * block.size)
+            if len(data) < (j - i) * block.size:
+                raise TraceError(f"{self.path}: became shorter while it was being read")
+            for k in self._damaged(block, i, data):
+                start = max(k * block.count + block.first_step, first)
+                bad.append((start, min(start + block.count, last)))
+            dtype = self.runs[block.run].dtype
+            shape, strides = (j - i, block.count), (block.size, dtype.itemsize)
+            view: Rows = np.ndarray(shape, dtype, data, HEADER_SIZE, strides)
+            flat = view[:, 0] if block.count == 1 else view.reshape(-1)
+            pieces.append(flat[skip : skip + last - first])
+            first, at = last, at + 1
+        rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        if not bad:
+            return rows, None
+        begin = stop - len(rows)
+        mask = np.zeros(len(rows), np.bool_)
+        for a, b in bad:
+            mask[a - begin : b - begin] = True
+        return rows, mask
+
+    def _damaged(self, block: Block, first_frame: int, data: bytes) -> list[int]:
+        """Numbers, within the block, of the frames in `data` whose CRC does not hold."""
+        size, crc32 = block.size, zlib.crc32
+        view = memoryview(data)
+        start = crc32(view[4 : _COVERED])  # kind, count and length are alike in all of them
+        n = len(data) // size
+        stored = np.ndarray((n,), _HEADER_WORDS, data, _COVERED, (size,))
+        computed = [crc32(view[at : at + size - HEADER_SIZE], start) for at in range(HEADER_SIZE, n * size, size)]
+        wrong = np.nonzero(stored != np.array(computed, _HEADER_WORDS))[0]
+        for k in wrong:
+            offset = block.offset + (first_frame + int(k)) * size
+            self._add_damage(Damage(offset, offset + size, block.count))
+        return [first_frame + int(k) for k in wrong]
+
+    def chunks(self, first: int = 0, stop: int | None = None) -> Iterator[Chunk]:
+        """Steps [first, stop) in pieces of about CHUNK_BYTES, never across a run, with the notes among them."""
+        stop = self.steps if stop is None else min(stop, self.steps)
+        for run in self.runs:
+            number = self.runs.index(run)
+            notes = [n for n in self._notes if n.run == number]
+            a, end = max(first, run.first_step), min(stop, self.run_end(run))
+            per_chunk = max(1, CHUNK_BYTES // run.dtype.itemsize)
+            done = 0
+            while a < end or done < len(notes):
+                b = min(a + per_chunk, end)
+                upto = done
+                while upto < len(notes) and (notes[upto].step < b or b >= end):
+                    upto += 1
+                rows, bad = self.rows(a, b) if a < b else (np.zeros(0, run.dtype), None)
+                yield Chunk(run, a, rows, bad, self._parsed(notes[done:upto]))
+                a, done = b, upto
+            if end == run.first_step and not notes:
+                yield Chunk(run, end, np.zeros(0, run.dtype), None, [])
+
+    def records(self, first: int, stop: int) -> Iterator[dict[str, Any] | None]:
+        """Raw records (as Reader gives them) of steps [first, stop); None for a damaged one."""
+        while first < stop:
+            run = self.run_at(first)
+            last = min(stop, self.run_end(run))
+            rows, bad = self.rows(first, last)
+            raw = run.decoder.raw(np.ascontiguousarray(rows).tobytes(), len(rows))
+            for i, record in enumerate(raw):
+                yield None if bad is not None and bad[i] else record
+            first = last
+
+    def plain(self, first: int, stop: int) -> list[dict[str, Any] | None]:
+        """Steps [first, stop) as people and JSON read them, each with its `step` number; None for a damaged one."""
+        out: list[dict[str, Any] | None] = []
+        for i, record in enumerate(self.records(first, stop), first):
+            out.append(None if record is None else {"step": i, **self.run_at(i).decoder.plain(record)})
+        return out
+
+    def close(self) -> None:
+        """Give the file back."""
+        self.source.close()
+
+
+class _Window:
+    """Small reads from one large one: an index walks through the file header by header."""
+
+    SMALL, LARGE = 1 << 16, 8 << 20
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._offset = 0
+        self._data = b""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """As Source.read."""
+        at = offset - self._offset
+        if at < 0 or at + length > len(self._data):
+            self._data = self._source.read(offset, max(length, self.SMALL))
+            self._offset, at = offset, 0
+        return self._data[at : at + length] if at or length != len(self._data) else self._data

@@ -360,9 +360,14 @@ class StepView(View):
         return sum(1 for a, b in self._shared_pairs() if a < 0 or b < 0)
 
     @property
+    def rows_left(self) -> Sequence[int]:
+        """Rows in each layer as the sequence's own last step left them."""
+        return self.state.prev_rows
+
+    @property
     def growths(self) -> List[Tuple[int, int]]:
         """(layer, rows gained) of every full layer; empty where one is unknown."""
-        after, before, state = self.cache_rows, self.before_rows, self.state
+        after, before, left = self.cache_rows, self.before_rows, self.rows_left
         out = []
         for layer in self.facts.full_layers:
             if layer < len(before) and before[layer] >= 0:
@@ -370,8 +375,7 @@ class StepView(View):
             elif self.first:
                 old = self.n_reused
             else:
-                old = state.prev_rows[layer] - self.removed if layer < len(state.prev_rows) else -1
-                old = old if layer < len(state.prev_rows) and state.prev_rows[layer] >= 0 else -1
+                old = left[layer] - self.removed if layer < len(left) and left[layer] >= 0 else -1
             if layer >= len(after) or after[layer] < 0 or old < 0:
                 return []
             out.append((layer, after[layer] - old))
@@ -521,10 +525,14 @@ class Report:
 
     def add(self, failure: Failure) -> None:
         """Count a failure; the first `limit` of a rule are kept."""
-        result = self.results[failure.code]
-        result.failed += 1
-        if self.limit is None or len(result.failures) < self.limit:
-            result.failures.append(failure)
+        self.results[failure.code].failed += 1
+        self.keep(failure)
+
+    def keep(self, failure: Failure) -> None:
+        """Keep a failure that is counted elsewhere, if there is room."""
+        failures = self.results[failure.code].failures
+        if self.limit is None or len(failures) < self.limit:
+            failures.append(failure)
 
     @property
     def verdict(self) -> str:

@@ -90,6 +90,8 @@ class Chunk(NamedTuple):
     bad: npt.NDArray[np.bool_] | None
     notes: list[tuple[int, dict[str, Any]]]
     """(index in the whole trace of the step that follows the note, note)"""
+    note_frames: int
+    """NOTE frames among these steps, damaged ones included"""
 
 
 class Table:
@@ -227,6 +229,16 @@ class Table:
             return None
         return frames.parse_json(data[HEADER_SIZE:])
 
+    def step_after(self, offset: int) -> int:
+        """The number of the first step whose frame begins at or behind a byte offset."""
+        at = bisect_right([b.offset for b in self.blocks], offset - 1)
+        if at:
+            block = self.blocks[at - 1]
+            within = -(-(offset - block.offset) // block.size)
+            if within < block.frames:
+                return block.first_step + within * block.count
+        return self.blocks[at].first_step if at < len(self.blocks) else self.steps
+
     def run_at(self, step: int) -> Run:
         """The run a step belongs to."""
         return self.runs[bisect_right([r.first_step for r in self.runs], step) - 1]
@@ -308,25 +320,28 @@ class Table:
             self._add_damage(Damage(offset, offset + size, block.count))
         return [first_frame + int(k) for k in wrong]
 
-    def chunks(self, first: int = 0, stop: int | None = None) -> Iterator[Chunk]:
-        """Steps [first, stop) in pieces of about CHUNK_BYTES, never across a run, with the notes among them."""
+    def chunks(self, first: int = 0, stop: int | None = None, first_note: int = 0) -> Iterator[Chunk]:
+        """Steps [first, stop) in pieces of about CHUNK_BYTES, never across a run, with the notes among them; those
+        behind the last step come with the last piece. Notes before number `first_note` are left out."""
         stop = self.steps if stop is None else min(stop, self.steps)
-        for run in self.runs:
-            number = self.runs.index(run)
-            notes = [n for n in self._notes if n.run == number]
+        done = first_note
+        for number, run in enumerate(self.runs):
             a, end = max(first, run.first_step), min(stop, self.run_end(run))
+            last_note = bisect_right([n.run for n in self._notes], number)
             per_chunk = max(1, CHUNK_BYTES // run.dtype.itemsize)
-            done = 0
-            while a < end or done < len(notes):
-                b = min(a + per_chunk, end)
+            while a < end or done < last_note:
+                b = max(a, min(a + per_chunk, end))
                 upto = done
-                while upto < len(notes) and (notes[upto].step < b or b >= end):
+                while upto < last_note and (self._notes[upto].step < b or b >= end):
                     upto += 1
                 rows, bad = self.rows(a, b) if a < b else (np.zeros(0, run.dtype), None)
-                yield Chunk(run, a, rows, bad, self._parsed(notes[done:upto]))
+                yield Chunk(run, a, rows, bad, self._parsed(self._notes[done:upto]), upto - done)
                 a, done = b, upto
-            if end == run.first_step and not notes:
-                yield Chunk(run, end, np.zeros(0, run.dtype), None, [])
+
+    @property
+    def note_count(self) -> int:
+        """How many NOTE frames the index has seen."""
+        return len(self._notes)
 
     def records(self, first: int, stop: int) -> Iterator[dict[str, Any] | None]:
         """Raw records (as Reader gives them) of steps [first, stop); None for a damaged one."""

@@ -7,6 +7,7 @@ derived from both. columnar.py fills the same names with whole numpy columns.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from traces.fields import ABSENT_I64, PHASES
@@ -51,7 +52,7 @@ class Facts:
         self.capacity = count(kv, "capacity")
         self.vocab_size = count(model, "vocab_size")
         self.max_new_tokens = count(stop, "max_new_tokens")
-        self.pool_total = count(kv, "total")
+        self.pool_size = count(kv, "total")
         unit = kv.get("unit") if isinstance(kv, dict) else None
         self.pool_counts_rows = unit in ("rows", "tokens") and not (isinstance(kv, dict) and kv.get("paged"))
         eos = stop.get("eos") if isinstance(stop, dict) else None
@@ -151,7 +152,7 @@ class PoolState:
     """What the KV pool held last, and which sequences still live in it."""
 
     def __init__(self, facts: Facts) -> None:
-        self.total = facts.pool_total
+        self.total = facts.pool_size
         self.used = -1
         self.active: Set[int] = set()
         self.gapped = False
@@ -197,27 +198,27 @@ class View:
     prev_first: Any
     removed: Any
 
-    @property
+    @cached_property
     def is_prefill(self) -> Any:
         """Whether prompt tokens are fed."""
         return self.phase == PREFILL
 
-    @property
+    @cached_property
     def is_decode(self) -> Any:
         """Whether one sampled token is fed."""
         return self.phase == DECODE
 
-    @property
+    @cached_property
     def is_verify(self) -> Any:
         """Whether drafts are verified."""
         return self.phase == VERIFY
 
-    @property
+    @cached_property
     def grew(self) -> Any:
         """Rows a full layer gains by this step: tokens fed, or 1 + accepted."""
         return pick(self.is_verify, 1 + self.n_accepted, self.n_tokens)
 
-    @property
+    @cached_property
     def grew_known(self) -> Any:
         """Whether `grew` could be computed."""
         verify = self.is_verify
@@ -226,23 +227,23 @@ class View:
     def _less_removed(self, rows: Any) -> Any:
         return pick(rows >= 0, rows - self.removed, -1)
 
-    @property
+    @cached_property
     def expected_before(self) -> Any:
         """What seq_before must be; -1 where the context is unknown."""
         return pick(self.first, self.n_reused, self._less_removed(self.prev_len))
 
-    @property
+    @cached_property
     def own_rows(self) -> Any:
         """Rows of the first full layer as the sequence's own last step left them."""
         return self._less_removed(self.prev_first)
 
-    @property
+    @cached_property
     def old_rows(self) -> Any:
         """Rows of the first full layer before this step: as seen, else as left behind, else the reused prefix."""
         left = pick(self.first, self.n_reused, self.own_rows)
         return pick(self.before_first >= 0, self.before_first, left)
 
-    @property
+    @cached_property
     def rows_before(self) -> Any:
         """Rows of the first full layer before this step: as seen, else counted back from those after it."""
         back = pick((self.cache_first >= 0) & self.grew_known, self.cache_first - self.grew, -1)

@@ -163,6 +163,7 @@ class Columns(View):
         self.token_id = self._ints("token_id", ABSENT_I64)
         t_ns = self._ints("t_ns", -1)
         self.t_ns = np.where(t_ns < 0, -1, t_ns)  # U64 beyond the range of I64 is absent
+        self._times: dict[str, Any] = {}
         self._lives: list[SequenceState] = []
         self._lives_of: dict[int, list[tuple[int, int]]] = {}
         self._context(notes)
@@ -558,7 +559,11 @@ class Columns(View):
 
     def time(self, part: str) -> Any:
         """Milliseconds of a part over all layers, NaN where absent."""
-        name = part + "_ms"
+        if part not in self._times:
+            self._times[part] = self._time(part + "_ms")
+        return self._times[part]
+
+    def _time(self, name: str) -> Any:
         if name not in self.names:
             return np.full(self._n, np.nan)
         values = self._rows[name]

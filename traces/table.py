@@ -291,11 +291,8 @@ class Table:
             for k in self._damaged(block, i, data):
                 start = max(k * block.count + block.first_step, first)
                 bad.append((start, min(start + block.count, last)))
-            dtype = self.runs[block.run].dtype
-            shape, strides = (j - i, block.count), (block.size, dtype.itemsize)
-            view: Rows = np.ndarray(shape, dtype, data, HEADER_SIZE, strides)
-            flat = view[:, 0] if block.count == 1 else view.reshape(-1)
-            pieces.append(flat[skip : skip + last - first])
+            records = _records(data, self.runs[block.run].dtype, block, j - i)
+            pieces.append(records[skip : skip + last - first])
             first, at = last, at + 1
         rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         if not bad:
@@ -364,6 +361,17 @@ class Table:
     def close(self) -> None:
         """Give the file back."""
         self.source.close()
+
+
+def _records(data: bytes, dtype: np.dtype[Any], block: Block, n_frames: int) -> Rows:
+    """The records of neighbouring frames, without their headers; copied only where a frame holds several."""
+    if block.count == 1 or n_frames == 1:
+        stride = block.size if block.count == 1 else dtype.itemsize
+        return np.ndarray((n_frames * block.count,), dtype, data, HEADER_SIZE, (stride,))
+    width = block.count * dtype.itemsize
+    # as bytes: numpy copies structured records field by field
+    payloads: Rows = np.ndarray((n_frames, width), np.uint8, data, HEADER_SIZE, (block.size, 1))
+    return np.ascontiguousarray(payloads).reshape(-1).view(dtype)
 
 
 class _Window:

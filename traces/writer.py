@@ -60,6 +60,7 @@ class TraceWriter:
         self._wake = threading.Event()
         self._flusher: Optional[threading.Thread] = None
         self._failed: Optional[TraceError] = None
+        self._ended = False
         self._good_size = 0
         self._fd = -1
         layout = _Layout(run)  # a bad declaration must not cost the file that is there
@@ -77,6 +78,7 @@ class TraceWriter:
         with self._lock:
             self._flush()
             self._layout = layout
+            self._ended = False
             self._write(self._run_frame(run))
 
     def step(self, **values: Any) -> None:
@@ -124,16 +126,30 @@ class TraceWriter:
         with self._lock:
             self._flush()
 
+    def end(self, **facts: Any) -> None:
+        """Write the END frame; only another run may follow."""
+        facts.setdefault("steps", self.steps)
+        facts.setdefault("tracing_ms", round(self.cost_ns / 1e6, 3))
+        with self._lock:
+            self._flush()
+            self._write(frames.pack_json(frames.END, facts))
+            self._ended = True
+
     def close(self, **end: Any) -> None:
-        """Write the END frame and close; a second call does nothing. Raises TraceError where the disk is full."""
+        """Write the END frame, if it is not there, and close; a second call does nothing. Raises TraceError where the
+        disk is full."""
         if self._fd < 0:
             return
-        end.setdefault("steps", self.steps)
-        end.setdefault("tracing_ms", round(self.cost_ns / 1e6, 3))
         try:
-            with self._lock:
-                self._flush()
-                self._write(frames.pack_json(frames.END, end))
+            if not self._ended:
+                self.end(**end)
+        finally:
+            self._give_up()
+
+    def leave_unfinished(self) -> None:
+        """Close without an END frame, because what was recorded was cut off: every view will say so."""
+        try:
+            self.flush()
         finally:
             self._give_up()
 

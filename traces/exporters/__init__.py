@@ -1,0 +1,1 @@
+"""Step traces out to other tools, one file a target."""

@@ -1,0 +1,119 @@
+"""The command line: `stepscope VERB`. Exit 0 fine, 1 the answer is no, 2 usage or unreadable input, 3 cannot decide.
+
+Only argparse is imported here and in the verbs' heads, so that `stepscope --help` is instant. Every error a user can
+cause ends as one line on stderr; a closed pipe ends quietly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+FINE, NO, UNUSABLE, UNDECIDED = 0, 1, 2, 3
+INTERRUPTED = 130
+
+VERBS = ("run", "view", "show", "check", "stats", "rule", "import", "export")
+
+EPILOG = """\
+exit codes: 0 fine, 1 the answer is no (a rule failed), 2 usage or unreadable input, 3 cannot decide
+
+examples:
+  stepscope run -p "List the first six letters of the alphabet" -o a.steps
+  stepscope show a.steps
+  stepscope check a.steps
+  stepscope view a.steps
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code."""
+    parser = _parser()
+    try:
+        args = parser.parse_args(argv)
+        return _run(args)
+    except BrokenPipeError:
+        # what reads us closed the pipe (`| head`): nothing more to say, also not at interpreter exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(args: argparse.Namespace) -> int:
+    from traces.fields import FieldError
+    from traces.writer import TraceError
+
+    try:
+        code = int(args.run(args))
+        sys.stdout.flush()
+        return code
+    except (TraceError, FieldError, UsageError) as error:
+        return complain(str(error))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return complain(f"{place}{error.strerror or error}")
+    except MemoryError:
+        return complain("not enough memory for this; try a smaller model or part of the trace")
+
+
+class UsageError(Exception):
+    """Words on the command line that do not fit together; the message says what would."""
+
+
+def complain(message: str) -> int:
+    """One clear line on stderr, whatever the message holds; the exit code for it."""
+    from inspector.text import visible
+
+    print(f"stepscope: {visible(message)}", file=sys.stderr)
+    return UNUSABLE
+
+
+def version() -> str:
+    """The installed version; `unknown` in a source tree that was never installed."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("stepscope")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"stepscope {version()}")
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stepscope",
+        description="A microscope for the token loop of LLM inference engines: record every step, look at it, "
+        "check it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in VERBS:
+        module = importlib.import_module(f"inspector.commands.{verb}_" if verb == "import" else
+                                         f"inspector.commands.{verb}")
+        sub = verbs.add_parser(
+            verb,
+            help=module.HELP,
+            description=module.HELP[0].upper() + module.HELP[1:] + ".",
+            epilog=getattr(module, "EPILOG", None),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(sub)
+        sub.set_defaults(run=module.run)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

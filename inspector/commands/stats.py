@@ -1,0 +1,123 @@
+"""`stepscope stats`: a run's figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+HELP = "print rates, latencies and where the time went"
+EPILOG = """\
+TTFT   request start to the first sampled token
+TPOT   (end-to-end - TTFT) / (n - 1), n > 1 tokens sent out, an end token not counted: a mean
+ITL    the gap between successive steps that sent tokens out; percentiles interpolate linearly
+GEMM   matrix products of the layers and the lm_head
+
+examples:
+  stepscope stats a.steps
+  stepscope stats a.steps --json | jq .itl_ms.p99
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("trace", metavar="TRACE", help="a step trace, or JSON Lines of one")
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print them; 0."""
+    from inspector.load import open_trace, state_of
+    from traces.metrics import stats
+
+    table = open_trace(args.trace)
+    figures = stats(table)
+    if args.json:
+        print(json.dumps({"trace": args.trace, **figures}))
+        return 0
+    for line in lines(figures):
+        print(line)
+    for line in state_of(table):
+        print(line)
+    return 0
+
+
+def lines(figures: dict[str, Any]) -> list[str]:
+    """The figures in words, the rates first."""
+    out = [f"prefill: {_phase(figures['prefill'])} | decode: {_phase(figures['decode'])}"]
+    several = len(figures["requests"]) > 1
+    middle = f" (median of {len(figures['requests'])} requests)" if several else ""
+    out.append(f"TTFT {_ms(figures['ttft_ms'])}, TPOT {_ms(figures['tpot_ms'])}{middle}")
+    itl = figures["itl_ms"]
+    out.append("ITL " + ", ".join(f"{name} {_ms(itl[name])}" for name in ("p50", "p90", "p99", "max")))
+    whole = figures["whole"]
+    out.append(
+        f"{'requests' if several else 'request'}: {whole['tokens']} tokens out in {duration(whole['ms'])} "
+        f"({_rate(whole['tok_s'])}), {figures['forwards']} forwards"
+    )
+    out.append("finish: " + ", ".join(f"seq {r['seq_id']} {r['finish'] or 'none'}" for r in figures["requests"][:8])
+               if several else f"finish: {figures['finish'] or 'none'}")
+    parts = figures["unaccounted"]
+    out.append(
+        f"unaccounted: {_ms(figures['unaccounted_ms'])} ({_ms(parts['between_steps_ms'])} between steps, "
+        f"{_ms(parts['inside_steps_ms'])} inside steps outside forward and sampling)"
+    )
+    out.append(f"tracing: {_ms(figures['tracing_ms'])} in all{_share(figures)}")
+    if figures["kv_bytes"]:
+        kv = figures["kv_bytes"]
+        reserved = f" of {kv['reserved']:,} at full context" if kv["reserved"] is not None else ""
+        out.append(f"KV cache: {kv['used']:,} bytes in use{reserved}")
+    return out + _by_context(figures["by_context"]) + _clock(figures["clock"])
+
+
+def _share(figures: dict[str, Any]) -> str:
+    spent = [figures[phase]["ms"] for phase in ("prefill", "decode")]
+    total = sum(ms for ms in spent if ms)
+    return f" ({figures['tracing_ms'] / total:.2%} of the steps' time)" if figures["tracing_ms"] and total else ""
+
+
+def _clock(clock: str | None) -> list[str]:
+    if clock == "debugger":
+        return ["times were seen under a debugger: they say nothing about speed"]
+    return ["the run has no clock"] if clock == "none" else []
+
+
+def _by_context(table: list[dict[str, Any]]) -> list[str]:
+    if not table or all(row["total_ms"] is None and row["gemm_ms"] is None for row in table):
+        return []
+    out = [f"{'context':>8} {'steps':>7} {'GEMM ms':>9} {'attn ms':>9} {'total ms':>9}   (medians of decode steps)"]
+    for row in table:
+        cells = [_number(row[k]) for k in ("gemm_ms", "attn_ms", "total_ms")]
+        out.append(f"{row['context']:>8} {row['steps']:>7} {cells[0]:>9} {cells[1]:>9} {cells[2]:>9}")
+    return out
+
+
+def _phase(phase: dict[str, Any]) -> str:
+    if phase["ms"] is None:
+        return f"{phase['tokens']} tok, not timed"
+    return f"{phase['tokens']} tok in {duration(phase['ms'])} ({_rate(phase['tok_s'])})"
+
+
+def duration(ms: float | None) -> str:
+    """`69 ms` below a tenth of a second, `0.23 s` above."""
+    if ms is None:
+        return "an unknown time"
+    if ms < 99.5:
+        return f"{ms:.0f} ms" if ms >= 9.95 else f"{ms:.2g} ms"
+    return f"{ms / 1000:.2f} s" if ms < 9995 else f"{ms / 1000:.1f} s"
+
+
+def _rate(tok_s: float | None) -> str:
+    if tok_s is None:
+        return "rate unknown"
+    return f"{tok_s:.1f} tok/s" if tok_s < 99.95 else f"{tok_s:.0f} tok/s"
+
+
+def _number(ms: float | None) -> str:
+    from inspector.film import milliseconds
+
+    return milliseconds(ms)
+
+
+def _ms(ms: float | None) -> str:
+    return "not measured" if ms is None else f"{_number(ms)} ms"

@@ -1,0 +1,346 @@
+"""Figures of a run: TTFT, TPOT, ITL, rates, time by context length, KV bytes, what no part accounts for.
+
+Definitions are those of the words in README: TPOT = (end-to-end - TTFT) / (n - 1) for n > 1 tokens sent out (an end
+token is not one), as vLLM's serving benchmark has it; ITL are the gaps between successive steps that sent tokens out;
+percentiles interpolate linearly (numpy's default). A token is there when its step begins: `t_ns` of the step that
+samples it. Sequences that share a forward share its time: it is counted once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.check import PREFILL, VERIFY, count
+from traces.fields import FINISH, FINISH_NAMES
+from traces.table import Run, Table
+
+Floats = npt.NDArray[np.float64]
+_TIMES = ("total", "forward", "sample", "gemm", "attn", "lm_head")
+_BYTES = {"f32": 4, "f16": 2, "bf16": 2, "fp16": 2, "fp32": 4, "f64": 8, "q8_0": 1.0625, "int8": 1, "fp8": 1}
+_BINS = 8
+
+
+class _Columns:
+    """The columns that figures need, of one whole run: about 80 bytes a step."""
+
+    def __init__(self, table: Table, run: Run) -> None:
+        self.run = run
+        gathered: dict[str, list[Any]] = {}
+        self.notes: list[tuple[int, dict[str, Any]]] = []
+        for chunk in table.chunks(run.first_step, table.run_end(run)):
+            if chunk.run is not run:
+                continue
+            self.notes += chunk.notes
+            rows = chunk.rows if chunk.bad is None else chunk.rows[~chunk.bad]
+            for name, values in _needed(rows, run).items():
+                gathered.setdefault(name, []).append(values)
+        empty = _needed(np.zeros(0, run.dtype), run)
+        self.values = {n: np.concatenate(parts) for n, parts in gathered.items()} if gathered else empty
+        self.clocked = run.facts.get("clock") not in ("none", "debugger")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def _needed(rows: Any, run: Run) -> dict[str, Any]:
+    out = {name: rows[name].copy() for name in ("phase", "seq_id", "n_tokens", "seq_len", "finish")}
+    for name in ("n_accepted", "forward_id"):
+        out[name] = rows[name].copy() if name in run.names else np.full(len(rows), -1, np.int32)
+    t_ns = rows["t_ns"].astype(np.int64) if "t_ns" in run.names else np.full(len(rows), -1, np.int64)
+    out["t_ns"] = np.where(t_ns < 0, -1, t_ns)
+    for part in _TIMES:
+        name = part + "_ms"
+        if name not in run.names:
+            out[part] = np.full(len(rows), np.nan, np.float32)
+            continue
+        values = rows[name]
+        total = values.copy() if values.ndim == 1 else values.sum(axis=1, dtype=np.float64)
+        out[part] = total.astype(np.float32)
+    cache = rows["cache_len"]
+    out["rows"] = cache.astype(np.int64) if cache.ndim == 1 else np.maximum(cache, 0).sum(axis=1, dtype=np.int64)
+    return out
+
+
+def stats(table: Table) -> dict[str, Any]:
+    """The figures of a trace: the object that `stats --json` prints (see README).
+
+    Several runs in one file are added up; `runs` says how many. Absent figures are None.
+    """
+    runs = [_Columns(table, run) for run in table.runs]
+    requests = [r for run in runs for r in _requests(run)]
+    prefill, decode = _phase(runs, requests, prefill=True), _phase(runs, requests, prefill=False)
+    gaps = [r.gaps_ms for r in requests]
+    itl = np.concatenate(gaps) if gaps else np.zeros(0)
+    between, inside = _unaccounted(runs)
+    tracing = [r.end_facts.get("tracing_ms") if r.end_facts else None for r in table.runs]
+    tokens_out = sum(r.tokens_out for r in requests)
+    whole = _sum([r.whole_ms for r in requests])
+    return {
+        "steps": table.steps,
+        "complete": table.complete,
+        "clock": table.runs[0].facts.get("clock"),
+        "prefill": prefill,
+        "decode": decode,
+        "ttft_ms": _middle([r.ttft_ms for r in requests]),
+        "tpot_ms": _middle([r.tpot_ms for r in requests]),
+        "itl_ms": _percentiles(itl),
+        "whole": {"tokens": tokens_out, "ms": whole, "tok_s": _rate(tokens_out, whole)},
+        "finish": requests[0].finish if len(requests) == 1 else None,
+        "forwards": sum(_forwards(run) for run in runs),
+        "unaccounted_ms": _sum([between, inside]),
+        "unaccounted": {"between_steps_ms": between, "inside_steps_ms": inside},
+        "tracing_ms": _sum(tracing),
+        "kv_bytes": _kv_bytes(runs[0]) if len(runs) == 1 else None,
+        "by_context": _by_context(runs),
+        "floor": None,
+        "requests": [r.as_json() for r in requests],
+        "runs": len(runs),
+    }
+
+
+class Request(NamedTuple):
+    """One request's figures; times in ms, None where the trace has no times for them."""
+
+    seq_id: int
+    prompt_tokens: int | None
+    reused: int | None
+    generated: int
+    tokens_out: int
+    finish: str | None
+    ttft_ms: float | None
+    tpot_ms: float | None
+    whole_ms: float | None
+    gaps_ms: Floats
+    totals: dict[str, Any] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Without the raw gaps."""
+        return {k: v for k, v in self._asdict().items() if k not in ("gaps_ms", "totals")}
+
+
+def _requests(run: _Columns) -> list[Request]:
+    """Every request of a run, in the order of their first step; totals notes behind them."""
+    marks: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+    for step, note in run.notes:
+        if note.get("kind") == "request":
+            marks.setdefault(count(note, "seq_id"), []).append((step - run.run.first_step, note))
+    found = []
+    ends = {count(n, "seq_id"): n.get("finish") for _, n in run.notes if n.get("kind") == "finish"}
+    order = np.argsort(run["seq_id"], kind="stable")
+    edges = np.flatnonzero(np.diff(run["seq_id"][order])) + 1
+    for steps in np.split(order, edges):
+        if not len(steps):
+            continue
+        seq_id = int(run["seq_id"][steps[0]])
+        asked = marks.get(seq_id, [])
+        cuts = [int(np.searchsorted(steps, at)) for at, _ in asked] + [len(steps)]
+        if cuts[0]:
+            found.append((int(steps[0]), _request(run, seq_id, steps[: cuts[0]], {}, ends.get(seq_id))))
+        for (_, note), a, b in zip(asked, cuts, cuts[1:], strict=False):
+            if a < b:
+                found.append((int(steps[a]), _request(run, seq_id, steps[a:b], note, ends.get(seq_id))))
+    requests = [request for _, request in sorted(found, key=lambda f: f[0])]
+    return requests + [_from_totals(n) for _, n in run.notes if n.get("kind") == "totals"]
+
+
+def _request(run: _Columns, seq_id: int, steps: Any, note: dict[str, Any], ended: Any) -> Request:
+    phase, finish = run["phase"][steps], run["finish"][steps]
+    sampled = phase != PREFILL
+    tokens = np.where(phase == VERIFY, 1 + np.maximum(run["n_accepted"][steps], 0), 1) * sampled
+    sent = tokens - (sampled & (finish == FINISH["eos"]))
+    code = int(finish[-1])
+    reason = (FINISH_NAMES.get(code) if code else None) or (ended if isinstance(ended, str) else None)
+    ttft = tpot = whole = None
+    gaps = np.zeros(0)
+    start, times, end = _clock(run, steps, note)
+    if times is not None:
+        out = np.flatnonzero(sent > 0)
+        first = np.flatnonzero(sampled)
+        ttft = float(times[first[0]] - start) if len(first) else None
+        whole = float(end - start)
+        gaps = np.diff(times[out])
+        n = int(sent.sum())
+        tpot = float(times[out[-1]] - times[out[0]]) / (n - 1) if n > 1 and len(out) > 1 else None
+    prompt, reused = count(note, "prompt_tokens"), count(note, "n_reused")
+    return Request(
+        seq_id,
+        prompt if prompt >= 0 else None,
+        reused if reused >= 0 else None,
+        int(tokens.sum()),
+        int(sent.sum()),
+        reason,
+        ttft,
+        tpot,
+        whole,
+        gaps,
+    )
+
+
+def _clock(run: _Columns, steps: Any, note: dict[str, Any]) -> tuple[float, Floats | None, float]:
+    """(start, when each step began, end) in ms. From t_ns; where that is absent, from the steps' own lengths."""
+    total = np.nan_to_num(run["total"][steps].astype(np.float64))
+    t_ns = run["t_ns"][steps]
+    if not run.clocked:
+        return 0.0, None, 0.0
+    if (t_ns >= 0).all() and len(t_ns):
+        times = t_ns / 1e6
+        asked = count(note, "t_ns")
+        return (asked / 1e6 if asked >= 0 else float(times[0])), times, float(times[-1] + total[-1])
+    if np.isnan(run["total"][steps]).any():
+        return 0.0, None, 0.0
+    ends = np.cumsum(total)
+    return 0.0, ends - total, float(ends[-1])
+
+
+def _from_totals(note: dict[str, Any]) -> Request:
+    """A request of which a log kept only the sums."""
+    counts = {name: count(note, name) for name in ("prompt_tokens", "n_reused", "generated")}
+    finish = note.get("finish")
+    known = {name: value if value >= 0 else None for name, value in counts.items()}
+    generated = known["generated"] or 0
+    times = [note.get("prefill_ms"), note.get("decode_ms")]
+    decode = times[1]
+    return Request(
+        count(note, "seq_id"),
+        known["prompt_tokens"],
+        known["n_reused"],
+        generated,
+        generated,
+        finish if isinstance(finish, str) else None,
+        None,
+        decode / (generated - 1) if isinstance(decode, (int, float)) and generated > 1 else None,
+        _sum(times),
+        np.zeros(0),
+        note,
+    )
+
+
+def _phase(runs: list[_Columns], requests: list[Request], prefill: bool) -> dict[str, Any]:
+    """Tokens fed, the time of the steps that fed or sampled them, and the rate."""
+    tokens, spent, timed = 0, 0.0, False
+    for run in runs:
+        chosen = (run["phase"] == PREFILL) == prefill
+        tokens += int(np.maximum(run["n_tokens"][chosen], 0).sum())
+        total = run["total"][chosen & _once(run)].astype(np.float64)
+        if run.clocked and np.isfinite(total).any():
+            spent, timed = spent + float(np.nansum(total)), True
+    for totals in (r.totals for r in requests if r.totals is not None):
+        fed = count(totals, "fed") if prefill else count(totals, "generated") - 1
+        ms = totals.get("prefill_ms" if prefill else "decode_ms")
+        tokens += max(fed, 0)
+        if isinstance(ms, (int, float)) and not isinstance(ms, bool):
+            spent, timed = spent + ms, True
+    ms_or_none = spent if timed else None
+    return {"tokens": tokens, "ms": ms_or_none, "tok_s": _rate(tokens, ms_or_none)}
+
+
+def _once(run: _Columns) -> npt.NDArray[np.bool_]:
+    """The first record of every forward; records without a forward_id stand for themselves."""
+    ids = run["forward_id"]
+    first = np.ones(len(ids), np.bool_)
+    shared = np.flatnonzero(ids >= 0)
+    if len(shared):
+        _, where = np.unique(ids[shared], return_index=True)
+        first[shared] = False
+        first[shared[where]] = True
+    return first
+
+
+def _forwards(run: _Columns) -> int:
+    return int((_once(run) & (run["n_tokens"] > 0)).sum())
+
+
+def _unaccounted(runs: list[_Columns]) -> tuple[float | None, float | None]:
+    """(between steps, inside steps but in neither forward nor sampling), in ms."""
+    between: list[float | None] = []
+    inside: list[float | None] = []
+    for run in runs:
+        once = _once(run)
+        total = run["total"][once].astype(np.float64)
+        t_ns = run["t_ns"][once]
+        if not run.clocked or not len(total) or not np.isfinite(total).any():
+            continue
+        if (t_ns >= 0).all():
+            span = t_ns[-1] / 1e6 + np.nan_to_num(total[-1]) - t_ns[0] / 1e6
+            between.append(max(0.0, float(span - np.nansum(total))))
+        parts = run["forward"][once].astype(np.float64)
+        if np.isfinite(parts).any():
+            spent = np.nan_to_num(parts) + np.nan_to_num(run["sample"][once].astype(np.float64))
+            inside.append(max(0.0, float(np.nansum(total - spent))))
+    return _sum(between), _sum(inside)
+
+
+def _kv_bytes(run: _Columns) -> dict[str, Any] | None:
+    """{"used", "reserved"}: bytes of the rows held at the longest moment, and of the capacity in every layer.
+
+    2 (keys and values) x rows x kv heads x head_dim x bytes an element.
+    """
+    facts = run.run.facts
+    model, kv = facts.get("model"), facts.get("kv")
+    heads, size = count(model, "n_kv_heads"), count(model, "head_dim")
+    element = _BYTES.get(str(kv.get("dtype"))) if isinstance(kv, dict) else None
+    if heads < 0 or size < 0 or element is None or not len(run["rows"]):
+        return None
+    row = 2 * heads * size * element
+    layers = run.run.n_layers
+    scalar = run.run.dtype["cache_len"].shape == ()
+    used = int(run["rows"].max()) * (layers if scalar else 1)
+    capacity = count(kv, "capacity")
+    return {"used": int(used * row), "reserved": int(capacity * layers * row) if capacity >= 0 else None}
+
+
+def _by_context(runs: list[_Columns]) -> list[dict[str, Any]]:
+    """Median times of steps that fed one token, by the length of the sequence, in at most eight equal bins."""
+    lengths, times = [], []
+    for run in runs:
+        chosen = (run["phase"] != PREFILL) & (run["n_tokens"] > 0)
+        if run.clocked:
+            lengths.append(run["seq_len"][chosen].astype(np.int64))
+            gemm = run["gemm"][chosen] + np.nan_to_num(run["lm_head"][chosen])
+            times.append(np.stack([gemm, run["attn"][chosen], run["total"][chosen]]))
+    if not lengths or not sum(map(len, lengths)):
+        return []
+    length, measured = np.concatenate(lengths), np.concatenate(times, axis=1)
+    low, high = int(length.min()), int(length.max())
+    bins = min(_BINS, high - low + 1)
+    which = (length - low) * bins // (high - low + 1)
+    table = []
+    for b in range(bins):
+        inside = which == b
+        if inside.any():
+            gemm, attn, total = (_median(values[inside]) for values in measured)
+            at = round(float(length[inside].mean()))
+            table.append(
+                {"context": at, "steps": int(inside.sum()), "gemm_ms": gemm, "attn_ms": attn, "total_ms": total}
+            )
+    return table
+
+
+def _percentiles(gaps: Floats) -> dict[str, float | None]:
+    if not len(gaps):
+        return dict.fromkeys(("p50", "p90", "p99", "max"))
+    p50, p90, p99 = np.percentile(gaps, (50, 90, 99))
+    return {"p50": float(p50), "p90": float(p90), "p99": float(p99), "max": float(gaps.max())}
+
+
+def _median(values: Any) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) else None
+
+
+def _middle(values: list[float | None]) -> float | None:
+    present = [v for v in values if v is not None]
+    return float(np.median(present)) if present else None
+
+
+def _sum(values: list[Any]) -> float | None:
+    """The sum of the numbers among them; None where none is one."""
+    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    return float(sum(numbers)) if numbers else None
+
+
+def _rate(tokens: int, ms: float | None) -> float | None:
+    return tokens / ms * 1000 if ms else None

@@ -1,0 +1,279 @@
+"""What a model directory says about its own shape: config.json and generation_config.json, checked.
+
+Three families are read (Qwen2, Qwen3 dense, Llama), in the spellings that transformers 4 and 5 write.
+Whatever the engine would compute wrongly, such as a sliding window or an unknown RoPE scaling, is refused
+here by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import EngineError
+
+ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+ROPE_TYPES = ("default", "llama3")
+
+_QWEN3_HEAD_DIM = 128
+
+
+@dataclass(frozen=True)
+class RopeSettings:
+    """Rotary position embedding. The last four are read for `kind` "llama3" only (transformers' names, less
+    `rope_`).
+    """
+
+    theta: float = 10000.0
+    kind: str = "default"
+    factor: float = 1.0
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    original_context: int = 8192
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A decoder's shape. Lengths are counts of values; `context_length` is in tokens."""
+
+    architecture: str
+    n_layers: int
+    hidden_size: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    vocab_size: int
+    context_length: int
+    rms_norm_eps: float = 1e-6
+    rope: RopeSettings = RopeSettings()
+    tied: bool = False
+    qkv_bias: bool = False
+    o_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: bool = False
+
+    @property
+    def n_qkv_heads(self) -> int:
+        """Heads in the fused query, key, value projection."""
+        return self.n_heads + 2 * self.n_kv_heads
+
+
+@dataclass(frozen=True)
+class GenerationDefaults:
+    """What the model's authors advise. `sampling` holds only what generation_config.json says, under its own
+    names.
+    """
+
+    eos: tuple[int, ...] = ()
+    sampling: Mapping[str, Any] | None = None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises EngineError where the file is missing, unreadable or not one JSON
+    object.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise EngineError(f"{path}: missing; a model directory has this file, download it again") from None
+    except OSError as error:
+        raise EngineError(f"{path}: cannot read: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise EngineError(
+            f"{path}: bad JSON at line {error.lineno}: {error.msg}; download it again"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise EngineError(f"{path}: not UTF-8 at byte {error.start}; download it again") from None
+    if not isinstance(value, dict):
+        raise EngineError(f"{path}: holds a JSON {type(value).__name__}, not an object; download it again")
+    return value
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """The shape in `folder`/config.json.
+
+    Raises EngineError for a missing or impossible value and for what the engine does not compute: other
+    architectures, quantised weights, sliding windows, other activations and RoPE types.
+    """
+    source = _Entries(folder / "config.json", read_json(folder / "config.json"))
+    architecture = _architecture(source)
+    _refuse_unsupported(source)
+    n_layers = source.count("num_hidden_layers")
+    _refuse_sliding_windows(source, n_layers)
+    hidden_size = source.count("hidden_size")
+    n_heads = source.count("num_attention_heads")
+    n_kv_heads = source.count("num_key_value_heads", default=n_heads)
+    if n_heads % n_kv_heads:
+        raise source.error(
+            f"num_attention_heads {n_heads} is not a multiple of num_key_value_heads {n_kv_heads}"
+        )
+    has_bias = source.flag("attention_bias")
+    is_qwen2 = architecture == "Qwen2ForCausalLM"
+    return ModelConfig(
+        architecture=architecture,
+        n_layers=n_layers,
+        hidden_size=hidden_size,
+        n_heads=n_heads,
+        n_kv_heads=n_kv_heads,
+        head_dim=_head_dim(source, architecture, hidden_size, n_heads),
+        intermediate_size=source.count("intermediate_size"),
+        vocab_size=source.count("vocab_size"),
+        context_length=source.count("max_position_embeddings"),
+        rms_norm_eps=source.number("rms_norm_eps", default=1e-6),
+        rope=_rope(source),
+        tied=source.flag("tie_word_embeddings"),
+        qkv_bias=is_qwen2 or has_bias,
+        o_bias=has_bias and not is_qwen2,
+        mlp_bias=architecture == "LlamaForCausalLM" and source.flag("mlp_bias"),
+        qk_norm=architecture == "Qwen3ForCausalLM",
+    )
+
+
+def read_generation_defaults(folder: Path) -> GenerationDefaults:
+    """EOS ids and advised sampling: generation_config.json, or config.json's EOS where that file says none.
+
+    Raises EngineError for bad JSON and for ids that are not whole numbers.
+    """
+    advised = folder / "generation_config.json"
+    said = read_json(advised) if advised.exists() else {}
+    eos = _eos_ids(advised, said.get("eos_token_id"))
+    if not eos:
+        config = folder / "config.json"
+        eos = _eos_ids(config, read_json(config).get("eos_token_id"))
+    names = ("do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+    sampling = {name: said[name] for name in names if said.get(name) is not None}
+    for name, value in sampling.items():
+        if not isinstance(value, int | float):
+            raise EngineError(f"{advised}: {name} is {value!r}; it is a number (do_sample: true or false)")
+    return GenerationDefaults(eos, sampling)
+
+
+def _eos_ids(path: Path, value: Any) -> tuple[int, ...]:
+    ids = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
+        raise EngineError(f"{path}: eos_token_id is {value!r}; it is a token id or a list of them")
+    return tuple(ids)
+
+
+def _architecture(source: _Entries) -> str:
+    named = source.values.get("architectures")
+    architecture = named[0] if isinstance(named, list) and named else None
+    if architecture not in ARCHITECTURES:
+        raise source.error(
+            f"architecture {architecture!r} is not supported; supported: {', '.join(ARCHITECTURES)}"
+        )
+    return str(architecture)
+
+
+def _refuse_unsupported(source: _Entries) -> None:
+    quantised = source.values.get("quantization_config")
+    if quantised is not None:
+        method = quantised.get("quant_method") if isinstance(quantised, dict) else quantised
+        raise source.error(
+            f"quantization_config {method!r} is not supported; use float32, float16 or bfloat16 weights"
+        )
+    activation = source.values.get("hidden_act", "silu")
+    if activation != "silu":
+        raise source.error(f"hidden_act {activation!r} is not supported; supported: silu")
+    dtype = source.values.get("dtype", source.values.get("torch_dtype"))
+    if dtype not in (None, "float32", "float16", "bfloat16", "auto"):
+        raise source.error(f"dtype {dtype!r} is not supported; supported: float32, float16, bfloat16")
+
+
+def _refuse_sliding_windows(source: _Entries, n_layers: int) -> None:
+    kinds = source.values.get("layer_types")
+    if not isinstance(kinds, list):
+        slides = source.flag("use_sliding_window") and source.values.get("sliding_window") is not None
+        first = source.count("max_window_layers", default=0) if slides else n_layers
+        kinds = ["full_attention"] * min(first, n_layers) + ["sliding_attention"] * (n_layers - first)
+    for layer, kind in enumerate(kinds):
+        if kind != "full_attention":
+            raise source.error(
+                f"layer {layer} is {kind!r}; sliding windows are not yet supported, only full_attention"
+            )
+
+
+def _head_dim(source: _Entries, architecture: str, hidden_size: int, n_heads: int) -> int:
+    if source.values.get("head_dim") is not None:
+        head_dim = source.count("head_dim")
+    elif architecture == "Qwen3ForCausalLM":
+        head_dim = _QWEN3_HEAD_DIM
+    elif hidden_size % n_heads:
+        raise source.error(f"hidden_size {hidden_size} is not a multiple of num_attention_heads {n_heads}")
+    else:
+        head_dim = hidden_size // n_heads
+    if head_dim % 2:
+        raise source.error(f"head_dim {head_dim} is odd; RoPE rotates pairs")
+    return head_dim
+
+
+def _rope(source: _Entries) -> RopeSettings:
+    said = source.values.get("rope_parameters") or source.values.get("rope_scaling") or {}
+    if not isinstance(said, dict):
+        raise source.error(f"the RoPE settings are {said!r}, not an object")
+    scaling = _Entries(source.path, said)
+    kind = said.get("rope_type", said.get("type", "default"))
+    if kind not in ROPE_TYPES:
+        raise source.error(f"RoPE type {kind!r} is not supported; supported: {', '.join(ROPE_TYPES)}")
+    partial = said.get("partial_rotary_factor", source.values.get("partial_rotary_factor"))
+    if partial not in (None, 1, 1.0):
+        raise source.error(
+            f"partial_rotary_factor {partial!r} is not supported; every pair of a head is rotated"
+        )
+    theta = scaling.number("rope_theta", default=source.number("rope_theta", default=10000.0))
+    if kind == "default":
+        return RopeSettings(theta)
+    return RopeSettings(
+        theta,
+        kind,
+        factor=scaling.number("factor"),
+        low_freq_factor=scaling.number("low_freq_factor"),
+        high_freq_factor=scaling.number("high_freq_factor"),
+        original_context=scaling.count("original_max_position_embeddings"),
+    )
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """The entries of one JSON object, read by type; an error names the file and the entry."""
+
+    path: Path
+    values: Mapping[str, Any]
+
+    def error(self, problem: str) -> EngineError:
+        return EngineError(f"{self.path}: {problem}")
+
+    def count(self, name: str, default: int | None = None) -> int:
+        value = self._value(name, default)
+        if (
+            not isinstance(value, int)
+            or isinstance(value, bool)
+            or value < 0
+            or (value == 0 and default != 0)
+        ):
+            raise self.error(f"{name} is {value!r}; it is a whole number above zero")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        value = self._value(name, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+            raise self.error(f"{name} is {value!r}; it is a number above zero")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        value = self._value(name, False)
+        if not isinstance(value, bool):
+            raise self.error(f"{name} is {value!r}; it is true or false")
+        return value
+
+    def _value(self, name: str, default: Any) -> Any:
+        value = self.values.get(name)
+        if value is None:
+            value = default
+        if value is None:
+            raise self.error(f"{name} is missing; download the file again")
+        return value

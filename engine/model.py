@@ -1,0 +1,254 @@
+"""The forward of a decoder, in numpy: embed, then per layer attention and MLP, then the logits of the last
+position.
+
+The same code serves a prompt and a single token: numpy turns a product with one row into a matrix-vector
+product. A timer may watch the parts; without one the forward reads no clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from engine.config import GenerationDefaults, ModelConfig, RopeSettings, read_config, read_generation_defaults
+from engine.errors import EngineError
+from engine.kv_cache import LayerCache
+from engine.tokenizer import Tokenizer, load_tokenizer
+from engine.weights import (
+    Array,
+    LayerWeights,
+    Progress,
+    Weights,
+    load_weights,
+    open_checkpoint,
+    weights_sha256,
+)
+
+DEMO_MODEL = Path(__file__).parent / "demo"
+"""The folder of the embedded model."""
+
+PREFILL_CHUNK = 256
+"""Tokens of a prompt that go through the layers together: bounds the memory of scores and activations."""
+
+
+class Timer(Protocol):
+    """What `forward` tells about itself while it runs."""
+
+    def now(self) -> int:
+        """A clock reading, in the timer's own unit."""
+
+    def add(self, part: str, layer: int, since: int) -> None:
+        """The time from `since` until now went to `part` (qkv, attn, o, gate_up, down, lm_head); lm_head has
+        layer -1.
+        """
+
+    def layer_done(self, layer: int, residual: Array) -> None:
+        """A layer is complete; `residual` is the residual stream of the last token, (hidden_size,)."""
+
+
+class Model:
+    """A decoder's weights and shape, with the two calls that the token loop needs: `new_cache` and `forward`.
+
+    tokenizer: None where the model directory has none; prompts are then token ids.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        tokenizer: Tokenizer | None = None,
+        name: str = "",
+        defaults: GenerationDefaults | None = None,
+        sha256: str | None = None,
+    ) -> None:
+        self.config, self.weights, self.tokenizer = config, weights, tokenizer
+        self.name, self.sha256 = name, sha256
+        self.defaults = defaults or GenerationDefaults()
+        self._inverse_frequencies = inverse_frequencies(config.rope, config.head_dim)
+
+    def new_cache(self, capacity: int) -> list[LayerCache]:
+        """An empty cache for each layer, for at most `capacity` tokens."""
+        config = self.config
+        return [LayerCache(config.n_kv_heads, config.head_dim, capacity) for _ in range(config.n_layers)]
+
+    def forward(self, ids: Sequence[int], cache: Sequence[LayerCache], timer: Timer | None = None) -> Array:
+        """Feed tokens after those that `cache` holds and return the last position's logits, (vocab_size,).
+
+        Each layer grows its own cache by len(ids) rows. Raises EngineError for no ids, an id outside the
+        vocabulary or a full cache.
+        """
+        self._check_ids(ids)
+        # exp overflows to infinity in silu's denominator, where the quotient is then the right 0
+        with np.errstate(over="ignore"):
+            for start in range(0, len(ids), PREFILL_CHUNK):
+                hidden = self._layers(ids[start : start + PREFILL_CHUNK], cache, timer)
+            last = rms_norm(hidden[-1:], self.weights.final_norm, self.config.rms_norm_eps)
+            logits: Array = _project(last, self.weights.lm_head, None, timer, "lm_head", -1)[0]
+        return logits
+
+    def _check_ids(self, ids: Sequence[int]) -> None:
+        if not ids:
+            raise EngineError("no tokens to feed; give a prompt of at least one token")
+        if min(ids) < 0 or max(ids) >= self.config.vocab_size:
+            wrong = next(i for i in ids if not 0 <= i < self.config.vocab_size)
+            raise EngineError(
+                f"token id {wrong} is outside the model's vocabulary of {self.config.vocab_size}"
+            )
+
+    def _layers(self, ids: Sequence[int], cache: Sequence[LayerCache], timer: Timer | None) -> Array:
+        """The residual stream after the last layer, (len(ids), hidden_size)."""
+        rotation = rotations(self._inverse_frequencies, len(cache[0]), len(ids))
+        hidden: Array = self.weights.embedding[np.asarray(ids)]
+        for layer, (weights, layer_cache) in enumerate(zip(self.weights.layers, cache, strict=True)):
+            hidden += self._attention(hidden, weights, layer_cache, rotation, timer, layer)
+            hidden += self._mlp(hidden, weights, timer, layer)
+            if timer is not None:
+                timer.layer_done(layer, hidden[-1])
+        return hidden
+
+    def _attention(
+        self,
+        hidden: Array,
+        weights: LayerWeights,
+        cache: LayerCache,
+        rotation: tuple[Array, Array],
+        timer: Timer | None,
+        layer: int,
+    ) -> Array:
+        normed = rms_norm(hidden, weights.attn_norm, self.config.rms_norm_eps)
+        qkv = _project(normed, weights.qkv, weights.qkv_bias, timer, "qkv", layer)
+        began = timer.now() if timer is not None else 0
+        attended = self._attend(qkv, weights.qk_norm, cache, rotation)
+        if timer is not None:
+            timer.add("attn", layer, began)
+        return _project(attended, weights.o, weights.o_bias, timer, "o", layer)
+
+    def _attend(
+        self, qkv: Array, qk_norm: Array | None, cache: LayerCache, rotation: tuple[Array, Array]
+    ) -> Array:
+        """Position the queries and keys, grow the cache, and attend to all of it."""
+        config = self.config
+        heads = qkv.reshape(len(qkv), config.n_qkv_heads, config.head_dim)
+        n_qk = config.n_heads + config.n_kv_heads
+        query_key, values = heads[:, :n_qk], heads[:, n_qk:]
+        if qk_norm is not None:
+            query_key = rms_norm(query_key, qk_norm, config.rms_norm_eps)
+        query_key = rotate(query_key, *rotation)
+        cache.append(query_key[:, config.n_heads :], values)
+        return attend(query_key[:, : config.n_heads], cache.keys, cache.values)
+
+    def _mlp(self, hidden: Array, weights: LayerWeights, timer: Timer | None, layer: int) -> Array:
+        normed = rms_norm(hidden, weights.mlp_norm, self.config.rms_norm_eps)
+        gate_up = _project(normed, weights.gate_up, weights.gate_up_bias, timer, "gate_up", layer)
+        inner = self.config.intermediate_size
+        gated = silu_times(gate_up[:, :inner], gate_up[:, inner:])
+        return _project(gated, weights.down, weights.down_bias, timer, "down", layer)
+
+
+def load_model(path: str | Path, progress: Progress | None = None) -> Model:
+    """The model in a Hugging Face model directory, as float32.
+
+    progress: called with (bytes read, bytes in all); by default a bar on stderr, at a terminal and for large
+    models. Raises EngineError, with one line that names the file, for whatever is missing, damaged or not
+    supported.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise EngineError(f"{folder}: no such model directory")
+    config = read_config(folder)
+    checkpoint = open_checkpoint(folder)
+    defaults = read_generation_defaults(folder)
+    tokenizer = load_tokenizer(folder, config.vocab_size)
+    weights = load_weights(config, checkpoint, progress)
+    return Model(
+        config, weights, tokenizer, folder.resolve().name, defaults, weights_sha256(checkpoint.files)
+    )
+
+
+def rms_norm(x: Array, weight: Array, eps: float) -> Array:
+    """Each row of `x` (..., n) divided by its root mean square, times `weight`.
+
+    Zhang & Sennrich 2019, https://arxiv.org/abs/1910.07467.
+    """
+    mean_square = np.einsum("...i,...i->...", x, x)[..., None] / np.float32(x.shape[-1])
+    normed: Array = x / np.sqrt(mean_square + np.float32(eps))
+    normed *= weight
+    return normed
+
+
+def silu_times(gate: Array, up: Array) -> Array:
+    """gate · sigmoid(gate) · up, the SwiGLU of Shazeer 2020, https://arxiv.org/abs/2002.05202."""
+    denominator: Array = np.exp(-gate)
+    denominator += 1
+    gated: Array = np.divide(gate, denominator, out=denominator)
+    gated *= up
+    return gated
+
+
+def inverse_frequencies(rope: RopeSettings, head_dim: int) -> Array:
+    """Radians a position for each rotated pair, (head_dim / 2,).
+
+    Su et al. 2021, https://arxiv.org/abs/2104.09864. "llama3" divides the slow pairs by `factor`, leaves the
+    fast ones, and blends between (Llama 3.1's reference code, also transformers' modeling_rope_utils).
+    """
+    exponents = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
+    frequencies: Array = 1 / np.power(np.float32(rope.theta), exponents)
+    if rope.kind == "default":
+        return frequencies
+    turns = rope.original_context * frequencies / np.float32(2 * math.pi)
+    kept = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
+    kept = np.clip(kept, 0, 1)
+    scaled: Array = (kept * frequencies + (1 - kept) * frequencies / rope.factor).astype(np.float32)
+    return scaled
+
+
+def rotations(frequencies: Array, start: int, n: int) -> tuple[Array, Array]:
+    """Cosines and sines for positions start … start + n − 1, (n, 1, head_dim / 2) each."""
+    angles = np.arange(start, start + n, dtype=np.float32)[:, None, None] * frequencies
+    return np.cos(angles), np.sin(angles)
+
+
+def rotate(heads: Array, cosines: Array, sines: Array) -> Array:
+    """Turn each head's pairs (i, i + head_dim / 2) by their angles; `heads` is (n, heads, head_dim)."""
+    half = heads.shape[-1] // 2
+    first, second = heads[..., :half], heads[..., half:]
+    return np.concatenate((first * cosines - second * sines, second * cosines + first * sines), axis=-1)
+
+
+def attend(queries: Array, keys: Array, values: Array) -> Array:
+    """Causal softmax attention of the newest n tokens over all rows, (n, n_heads · head_dim).
+
+    queries: (n, n_heads, head_dim); keys, values: (n_kv_heads, rows, head_dim), the last n rows being the
+    queries' own. Query heads that share a key head are stacked as its rows: one product a key head, no copy
+    of the cache (grouped-query attention, Ainslie et al. 2023, https://arxiv.org/abs/2305.13245).
+    """
+    n, n_heads, head_dim = queries.shape
+    n_kv_heads, rows, _ = keys.shape
+    grouped = queries.reshape(n, n_kv_heads, -1, head_dim).transpose(1, 2, 0, 3)
+    stacked: Array = np.divide(grouped.reshape(n_kv_heads, -1, head_dim), np.float32(math.sqrt(head_dim)))
+    scores: Array = stacked @ keys.transpose(0, 2, 1)
+    if n > 1:
+        own = scores.reshape(n_kv_heads, -1, n, rows)[..., rows - n :]
+        own += np.triu(np.full((n, n), -np.inf, np.float32), k=1)
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    # dividing after the weighted sum touches head_dim values a query instead of all its rows
+    attended: Array = (scores @ values) / scores.sum(axis=-1, keepdims=True)
+    return attended.reshape(n_kv_heads, -1, n, head_dim).transpose(2, 0, 1, 3).reshape(n, -1)
+
+
+def _project(
+    x: Array, weight: Array, bias: Array | None, timer: Timer | None, part: str, layer: int
+) -> Array:
+    """x (n, inputs) times weight (outputs, inputs), plus bias: (n, outputs)."""
+    began = timer.now() if timer is not None else 0
+    product: Array = x @ weight.T
+    if timer is not None:
+        timer.add(part, layer, began)
+    if bias is not None:
+        product += bias
+    return product

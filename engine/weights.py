@@ -1,0 +1,330 @@
+"""Safetensors in, float32 matrices out.
+
+Headers are checked against the files and against the model's shape before anything is allocated; then every
+tensor is mapped and converted once, block by block, so that memory peaks near the float32 size. Projections
+that read the same input are stored as one matrix: one product then does the work of two or three.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.config import ModelConfig, read_json
+from engine.errors import EngineError
+
+Array = NDArray[np.float32]
+Progress = Callable[[int, int], None]
+"""Called with the bytes read so far and in all."""
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+_ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+_MAPPED_AS = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_BLOCK_VALUES = 4 << 20
+_HASHED_BYTES = 64 << 20
+_SHOWN_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor's place in a file: `offset` in bytes from its start, `dtype` as safetensors spells it."""
+
+    path: Path
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Size in the file; for dtypes that the engine reads."""
+        return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Every tensor of a model directory by name, and the files that hold them."""
+
+    folder: Path
+    files: tuple[Path, ...]
+    tensors: Mapping[str, StoredTensor]
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """One decoder layer; matrices are (outputs, inputs), row-major float32.
+
+    `qkv` holds the rows of the query heads, then the key heads, then the value heads; `gate_up` those of
+    gate, then up. `qk_norm` is one row a query or key head, (n_heads + n_kv_heads, head_dim).
+    """
+
+    attn_norm: Array
+    qkv: Array
+    o: Array
+    mlp_norm: Array
+    gate_up: Array
+    down: Array
+    qkv_bias: Array | None = None
+    qk_norm: Array | None = None
+    o_bias: Array | None = None
+    gate_up_bias: Array | None = None
+    down_bias: Array | None = None
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A whole decoder: `embedding` and `lm_head` are (vocab_size, hidden_size), the same array where they are
+    tied.
+    """
+
+    embedding: Array
+    layers: Sequence[LayerWeights]
+    final_norm: Array
+    lm_head: Array
+
+
+def open_checkpoint(folder: Path) -> Checkpoint:
+    """Read the headers of one safetensors file or of every shard that the index names.
+
+    Raises EngineError for a missing or half-downloaded file, naming it, and for a header that does not fit
+    its file.
+    """
+    _refuse_incomplete_parts(folder)
+    if (folder / INDEX_FILE).exists():
+        files = _shards(folder)
+    elif (folder / SINGLE_FILE).exists():
+        files = [folder / SINGLE_FILE]
+    else:
+        raise EngineError(
+            f"{folder}: neither {SINGLE_FILE} nor {INDEX_FILE} is here; only safetensors weights are read"
+        )
+    tensors: dict[str, StoredTensor] = {}
+    for path in files:
+        tensors.update(read_header(path))
+    return Checkpoint(folder, tuple(files), tensors)
+
+
+def read_header(path: Path) -> dict[str, StoredTensor]:
+    """The tensors that a safetensors file declares.
+
+    Format: an 8-byte little-endian length, that many bytes of JSON, then the data
+    (https://huggingface.co/docs/safetensors). Raises EngineError where a length does not fit the file.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > size - 8:
+            raise EngineError(
+                f"{path}: the header should be {length} bytes long, the file has {size}; download it again"
+            )
+        text = file.read(length)
+    try:
+        header = json.loads(text)
+        declared = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        return {name: _stored(path, name, entry, 8 + length, size) for name, entry in declared.items()}
+    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError, KeyError, TypeError):
+        raise EngineError(f"{path}: the header is not a safetensors header; download it again") from None
+
+
+def load_weights(config: ModelConfig, checkpoint: Checkpoint, progress: Progress | None = None) -> Weights:
+    """All weights as float32.
+
+    progress: called after every block; by default a bar on stderr, at a terminal and for large models only.
+    Raises EngineError for a missing tensor, a wrong shape or a dtype other than F32, F16 and BF16, before
+    allocating.
+    """
+    expected = expected_shapes(config)
+    for name, shape in expected.items():
+        _check(checkpoint, name, shape)
+    total = sum(checkpoint.tensors[name].n_bytes for name in expected)
+    reader = _Reader(checkpoint.tensors, total, progress or _bar_at_a_terminal(total))
+    layers = [_load_layer(config, reader, layer) for layer in range(config.n_layers)]
+    embedding = reader.stack("model.embed_tokens.weight")
+    return Weights(
+        embedding=embedding,
+        layers=layers,
+        final_norm=reader.stack("model.norm.weight"),
+        lm_head=embedding if config.tied else reader.stack("lm_head.weight"),
+    )
+
+
+def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """The name and shape of every tensor that a model of this shape must have, in transformers' names."""
+    hidden, inner, head = config.hidden_size, config.intermediate_size, config.head_dim
+    q_rows, kv_rows = config.n_heads * head, config.n_kv_heads * head
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (config.vocab_size, hidden)}
+    for layer in range(config.n_layers):
+        at = f"model.layers.{layer}"
+        shapes[f"{at}.input_layernorm.weight"] = (hidden,)
+        for part, rows in (("q", q_rows), ("k", kv_rows), ("v", kv_rows)):
+            shapes[f"{at}.self_attn.{part}_proj.weight"] = (rows, hidden)
+            if config.qkv_bias:
+                shapes[f"{at}.self_attn.{part}_proj.bias"] = (rows,)
+        if config.qk_norm:
+            shapes[f"{at}.self_attn.q_norm.weight"] = (head,)
+            shapes[f"{at}.self_attn.k_norm.weight"] = (head,)
+        shapes[f"{at}.self_attn.o_proj.weight"] = (hidden, q_rows)
+        if config.o_bias:
+            shapes[f"{at}.self_attn.o_proj.bias"] = (hidden,)
+        shapes[f"{at}.post_attention_layernorm.weight"] = (hidden,)
+        for part, rows, columns in (("gate", inner, hidden), ("up", inner, hidden), ("down", hidden, inner)):
+            shapes[f"{at}.mlp.{part}_proj.weight"] = (rows, columns)
+            if config.mlp_bias:
+                shapes[f"{at}.mlp.{part}_proj.bias"] = (rows,)
+    shapes["model.norm.weight"] = (hidden,)
+    if not config.tied:
+        shapes["lm_head.weight"] = (config.vocab_size, hidden)
+    return shapes
+
+
+def weights_sha256(files: Iterable[Path]) -> str | None:
+    """SHA-256 (hex) over the bytes of the files in the order given; None above 64 MB, where it would delay a
+    run.
+    """
+    paths = list(files)
+    if sum(path.stat().st_size for path in paths) > _HASHED_BYTES:
+        return None
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _refuse_incomplete_parts(folder: Path) -> None:
+    for part in sorted(folder.glob("*.incomplete")):
+        if not part.with_suffix("").exists():
+            raise EngineError(f"{part}: this download did not finish; download the model again")
+
+
+def _shards(folder: Path) -> list[Path]:
+    index = folder / INDEX_FILE
+    named = read_json(index).get("weight_map")
+    if not isinstance(named, dict) or not named or not all(isinstance(name, str) for name in named.values()):
+        raise EngineError(f"{index}: weight_map is missing or damaged; download it again")
+    shards = [folder / name for name in sorted(set(named.values()))]
+    for path in shards:
+        if not path.exists():
+            raise EngineError(f"{path}: this shard is missing, {index.name} names it; download it again")
+    return shards
+
+
+def _stored(path: Path, name: str, entry: Mapping[str, Any], data_start: int, size: int) -> StoredTensor:
+    shape = tuple(int(n) for n in entry["shape"])
+    begin, end = (int(n) for n in entry["data_offsets"])
+    tensor = StoredTensor(path, name, str(entry["dtype"]), shape, data_start + begin)
+    if data_start + end > size:
+        raise EngineError(
+            f"{path}: {name} ends at byte {data_start + end}, the file has {size}; download it again"
+        )
+    if tensor.dtype in _ITEM_BYTES and (begin < 0 or tensor.n_bytes != end - begin):
+        raise EngineError(
+            f"{path}: {name} {list(shape)} in {tensor.dtype} is not {end - begin} bytes; download it again"
+        )
+    return tensor
+
+
+def _check(checkpoint: Checkpoint, name: str, shape: tuple[int, ...]) -> None:
+    tensor = checkpoint.tensors.get(name)
+    if tensor is None:
+        raise EngineError(
+            f"{checkpoint.folder}: tensor {name} is missing; config.json asks for it, is it this model's?"
+        )
+    if tensor.shape != shape:
+        raise EngineError(
+            f"{tensor.path}: {name} has shape {list(tensor.shape)}, config.json asks for {list(shape)}; "
+            "use the config.json that belongs to these weights"
+        )
+    if tensor.dtype not in _ITEM_BYTES:
+        raise EngineError(
+            f"{tensor.path}: {name} has dtype {tensor.dtype}, supported: {', '.join(_ITEM_BYTES)}; "
+            "use the same model in one of these"
+        )
+
+
+def _load_layer(config: ModelConfig, reader: _Reader, layer: int) -> LayerWeights:
+    attention, mlp = f"model.layers.{layer}.self_attn", f"model.layers.{layer}.mlp"
+    qkv = [f"{attention}.{part}_proj" for part in ("q", "k", "v")]
+    gate_up = [f"{mlp}.{part}_proj" for part in ("gate", "up")]
+    return LayerWeights(
+        attn_norm=reader.stack(f"model.layers.{layer}.input_layernorm.weight"),
+        qkv=reader.stack(*(f"{name}.weight" for name in qkv)),
+        qkv_bias=reader.stack(*(f"{name}.bias" for name in qkv)) if config.qkv_bias else None,
+        qk_norm=_load_qk_norm(config, reader, attention) if config.qk_norm else None,
+        o=reader.stack(f"{attention}.o_proj.weight"),
+        o_bias=reader.stack(f"{attention}.o_proj.bias") if config.o_bias else None,
+        mlp_norm=reader.stack(f"model.layers.{layer}.post_attention_layernorm.weight"),
+        gate_up=reader.stack(*(f"{name}.weight" for name in gate_up)),
+        gate_up_bias=reader.stack(*(f"{name}.bias" for name in gate_up)) if config.mlp_bias else None,
+        down=reader.stack(f"{mlp}.down_proj.weight"),
+        down_bias=reader.stack(f"{mlp}.down_proj.bias") if config.mlp_bias else None,
+    )
+
+
+def _load_qk_norm(config: ModelConfig, reader: _Reader, attention: str) -> Array:
+    query = np.tile(reader.stack(f"{attention}.q_norm.weight"), (config.n_heads, 1))
+    key = np.tile(reader.stack(f"{attention}.k_norm.weight"), (config.n_kv_heads, 1))
+    return np.concatenate((query, key))
+
+
+class _Reader:
+    """Reads tensors by name as float32 and counts the bytes for `progress`."""
+
+    def __init__(self, tensors: Mapping[str, StoredTensor], total: int, progress: Progress) -> None:
+        self._tensors, self._total, self._progress = tensors, total, progress
+        self._done = 0
+
+    def stack(self, *names: str) -> Array:
+        """One array with the rows of all these tensors, in order."""
+        parts = [self._tensors[name] for name in names]
+        rows = [part.shape[0] for part in parts]
+        stacked = np.empty((sum(rows), *parts[0].shape[1:]), np.float32)
+        for part, end in zip(parts, np.cumsum(rows), strict=True):
+            self._convert(part, stacked[end - part.shape[0] : end].reshape(-1))
+        return stacked
+
+    def _convert(self, tensor: StoredTensor, target: Array) -> None:
+        item_bytes = _ITEM_BYTES[tensor.dtype]
+        for start in range(0, target.size, _BLOCK_VALUES):
+            block = target[start : start + _BLOCK_VALUES]
+            # mapped block by block, so that pages already converted do not count as this process's memory
+            stored = np.memmap(
+                tensor.path, _MAPPED_AS[tensor.dtype], "r", tensor.offset + start * item_bytes, block.shape
+            )
+            if tensor.dtype == "BF16":
+                # a bfloat16 is the upper half of a float32
+                np.left_shift(stored, 16, out=block.view(np.uint32), dtype=np.uint32)
+            else:
+                block[...] = stored
+            self._done += block.size * item_bytes
+            self._progress(self._done, self._total)
+
+
+def _bar_at_a_terminal(total: int) -> Progress:
+    return _draw_bar if total >= _SHOWN_BYTES and sys.stderr.isatty() else _show_nothing
+
+
+def _show_nothing(done: int, total: int) -> None:
+    pass
+
+
+def _draw_bar(done: int, total: int) -> None:
+    width = 30
+    filled = width * done // total
+    end = "\n" if done == total else ""
+    print(
+        f"\rloading {'#' * filled}{'.' * (width - filled)} {done / 1e9:.1f}/{total / 1e9:.1f} GB",
+        end=end,
+        file=sys.stderr,
+        flush=True,
+    )

@@ -81,7 +81,7 @@ class Model:
         Each layer grows its own cache by len(ids) rows. Raises EngineError for no ids, an id outside the
         vocabulary or a full cache.
         """
-        self._check_ids(ids)
+        self.check_ids(ids)
         # exp overflows to infinity in silu's denominator, where the quotient is then the right 0
         with np.errstate(over="ignore"):
             for start in range(0, len(ids), PREFILL_CHUNK):
@@ -90,7 +90,8 @@ class Model:
             logits: Array = _project(last, self.weights.lm_head, None, timer, "lm_head", -1)[0]
         return logits
 
-    def _check_ids(self, ids: Sequence[int]) -> None:
+    def check_ids(self, ids: Sequence[int]) -> None:
+        """Raise EngineError for no ids, or for one outside the vocabulary (padding rows are inside)."""
         if not ids:
             raise EngineError("no tokens to feed; give a prompt of at least one token")
         if min(ids) < 0 or max(ids) >= self.config.vocab_size:

@@ -11,14 +11,15 @@ import inspect
 import os
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from engine.loop import OnText, Result, Step, StopSettings, collect, generate
+from engine.loop import Result, Step, StopSettings, check_request, collect, generate
 from engine.model import Model
 from engine.sampling import Pick, Sampler, SamplerSettings, make_sampler
+from engine.text_stream import OnText
 from engine.weights import Array
 from traces import fields
 from traces.writer import TraceWriter
@@ -71,7 +72,7 @@ class ForwardTimer:
         """Take the fingerprint of a layer: the residual stream's root mean square."""
         self.hidden_rms[layer] = (float(residual @ residual) / len(residual)) ** 0.5
 
-    def fields(self) -> dict[str, Any]:
+    def measured(self) -> dict[str, Any]:
         """What it saw by field name: times in ms; gemm_ms, attn_ms and hidden_rms one a layer."""
         return {
             **{f"{part}_ms": _ms(spent) for part, spent in self.part_ns.items()},
@@ -100,6 +101,9 @@ def record_generation(
     """
     settings = (sampler or SamplerSettings()).with_seed()
     stops = stops or StopSettings(eos=model.defaults.eos)
+    # a request that cannot run should not cost the trace that stands at `path`
+    check_request(prompt_ids, stops, model.config.context_length, _token_bytes(model))
+    model.check_ids(prompt_ids)
     with TraceWriter(path, run_facts(model, settings, stops), flush=flush) as writer:
         writer.note("source", **_loop_source())
         writer.note("request", **_request(writer.now_ns(), prompt_ids, prompt_text, stops))
@@ -181,14 +185,14 @@ class _Watch:
         self.sample_ns = time.perf_counter_ns() - began
         return pick
 
-    def fields(self) -> dict[str, Any]:
+    def measured(self) -> dict[str, Any]:
         """What the step did, by field name; nothing of a forward that was not run."""
         values: dict[str, Any] = {}
         if self.sample_ns is not None:
             values["sample_ms"] = _ms(self.sample_ns)
         if self.forward_ns is not None:
             values.update(
-                self.timer.fields(), forward_ms=_ms(self.forward_ns), write_pos=self.cache[0].write_pos
+                self.timer.measured(), forward_ms=_ms(self.forward_ns), write_pos=self.cache[0].write_pos
             )
         return values
 
@@ -201,7 +205,7 @@ def recorded_steps(
     writer: open, with a run of `run_facts`. Raises what `generate` and TraceWriter raise.
     """
     watch = _Watch(model, sampler)
-    token_bytes = model.tokenizer.token_bytes if model.tokenizer else None
+    token_bytes = _token_bytes(model)
     steps = generate(watch, prompt_ids, watch.sample, stops, model.config.context_length, token_bytes)
     while True:
         watch.begin_step()
@@ -211,8 +215,12 @@ def recorded_steps(
             return
         total_ns = time.perf_counter_ns() - began
         text = token_bytes(step.pick.token_id) if token_bytes and step.pick else None
-        writer.step(t_ns=t_ns, total_ms=_ms(total_ns), text=text, **_state(step), **watch.fields())
+        writer.step(t_ns=t_ns, total_ms=_ms(total_ns), text=text, **_state(step), **watch.measured())
         yield step
+
+
+def _token_bytes(model: Model) -> Callable[[int], bytes] | None:
+    return model.tokenizer.token_bytes if model.tokenizer else None
 
 
 def _state(step: Step) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from traces.fields import ABSENT_I64, PHASES
 from traces.rules import RULES, Finding, Rule, negation, pick
@@ -482,8 +482,12 @@ class Failure(NamedTuple):
         place = "" if self.step is None else " step %d" % self.step
         return "%s%s seq %d: %s" % (self.code, place, self.seq_id, self.finding.text)
 
+    def place(self) -> Tuple[int, str, str]:
+        """Where it sorts: by step, then by rule."""
+        return -1 if self.step is None else self.step, self.code, self.message
+
     def as_json(self) -> Dict[str, Any]:
-        """The form of DESIGN's `check --json`."""
+        """One entry of `failures` in `check --json`."""
         finding = self.finding
         return {
             "step": self.step,
@@ -502,6 +506,13 @@ class RuleResult:
         self.passed = self.failed = self.unknown = 0
         self.why_unknown: Optional[str] = None
         self.failures: List[Failure] = []
+        self._why_at = math.inf
+
+    def add_unknown(self, n: int, at: float, why: Callable[[], str]) -> None:
+        """Count what could not be judged; the reason that is told is the one at the earliest place."""
+        self.unknown += n
+        if at < self._why_at:
+            self._why_at, self.why_unknown = at, why()
 
     @property
     def verdict(self) -> str:
@@ -545,11 +556,10 @@ class Report:
 
     def failures(self) -> List[Failure]:
         """Every kept failure in step order."""
-        kept = [f for result in self.results.values() for f in result.failures]
-        return sorted(kept, key=lambda f: (-1 if f.step is None else f.step, f.code))
+        return sorted((f for result in self.results.values() for f in result.failures), key=Failure.place)
 
     def as_json(self) -> Dict[str, Any]:
-        """{"verdict", "rules": {...}} of DESIGN's `check --json`."""
+        """{"verdict", "rules": {...}} of `check --json`."""
         rules = {
             code: {
                 "verdict": r.verdict,
@@ -557,7 +567,7 @@ class Report:
                 "failed": r.failed,
                 "unknown": r.unknown,
                 "why_unknown": r.why_unknown,
-                "failures": [f.as_json() for f in r.failures],
+                "failures": [f.as_json() for f in sorted(r.failures, key=Failure.place)],
             }
             for code, r in self.results.items()
         }
@@ -664,9 +674,7 @@ class Checker:
             known, ok = rule.test(view)
             result = self.report.results[rule.code]
             if not known:
-                result.unknown += 1
-                if result.why_unknown is None:
-                    result.why_unknown = why_unknown(rule, view, self.absent)
+                result.add_unknown(1, self.index, lambda: why_unknown(rule, view, self.absent))  # noqa: B023 - called now
             elif ok:
                 result.passed += 1
             else:
@@ -688,8 +696,8 @@ class Checker:
         known, ok, finding = verdict
         result = self.report.results[code]
         if not known:
-            result.unknown += 1
-            result.why_unknown = result.why_unknown or "a count is absent, or steps before it were not recorded"
+            why = "a count is absent, or steps before it were not recorded"
+            result.add_unknown(1, self.index - 0.5, lambda: why)
         elif ok:
             result.passed += 1
         else:

@@ -135,9 +135,11 @@ def _judge(checker: Checker, columns: Columns, rule: Rule) -> None:
     unknown, failed = applies & ~known, applies & known & ~ok
     n_unknown, n_failed = int(unknown.sum()), int(failed.sum())
     result.passed += int(applies.sum()) - n_unknown - n_failed
-    result.unknown += n_unknown
-    if n_unknown and result.why_unknown is None:
-        result.why_unknown = why_unknown(rule, columns.at(int(np.argmax(unknown))), checker.absent)
+    if n_unknown:
+        i = int(np.argmax(unknown))
+        result.add_unknown(
+            n_unknown, columns.first_step + i, lambda: why_unknown(rule, columns.at(i), checker.absent)
+        )
     if n_failed:
         kept = n_failed if checker.report.limit is None else checker.report.limit - len(result.failures)
         for i in np.flatnonzero(failed)[: max(kept, 0)]:

@@ -251,9 +251,9 @@ class Table:
     def notes(self, first: int = 0, stop: int | None = None) -> list[tuple[int, dict[str, Any]]]:
         """(index of the step that follows, note) of the notes before or among steps [first, stop); a note behind the
         last step belongs to the end. Damaged ones are added to `damage`."""
-        starts = [n.step for n in self._notes] if first or stop is not None else []
-        a = bisect_right(starts, first - 1) if first else 0
-        b = bisect_right(starts, stop - 1) if stop is not None and stop < self.steps else len(self._notes)
+        to_end = stop is None or stop >= self.steps
+        a = bisect_right(self._notes, first - 1, key=lambda n: n.step)
+        b = len(self._notes) if to_end or stop is None else bisect_right(self._notes, stop - 1, key=lambda n: n.step)
         return self._parsed(self._notes[a:b])
 
     def _parsed(self, places: list[NoteAt]) -> list[tuple[int, dict[str, Any]]]:
@@ -324,13 +324,13 @@ class Table:
         done = first_note
         for number, run in enumerate(self.runs):
             a, end = max(first, run.first_step), min(stop, self.run_end(run))
-            last_note = bisect_right([n.run for n in self._notes], number)
+            of_run = bisect_right(self._notes, number, key=lambda n: n.run)
+            behind = end == self.run_end(run)  # the notes behind the run's last step are its own
+            last_note = of_run if behind else bisect_right(self._notes, end - 1, hi=of_run, key=lambda n: n.step)
             per_chunk = max(1, CHUNK_BYTES // run.dtype.itemsize)
             while a < end or done < last_note:
                 b = max(a, min(a + per_chunk, end))
-                upto = done
-                while upto < last_note and (self._notes[upto].step < b or b >= end):
-                    upto += 1
+                upto = last_note if b >= end else bisect_right(self._notes, b - 1, done, last_note, key=lambda n: n.step)
                 rows, bad = self.rows(a, b) if a < b else (np.zeros(0, run.dtype), None)
                 yield Chunk(run, a, rows, bad, self._parsed(self._notes[done:upto]), upto - done)
                 a, done = b, upto

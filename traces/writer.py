@@ -127,22 +127,23 @@ class TraceWriter:
             self._flush()
 
     def end(self, **facts: Any) -> None:
-        """Write the END frame; only another run may follow."""
-        facts.setdefault("steps", self.steps)
-        facts.setdefault("tracing_ms", round(self.cost_ns / 1e6, 3))
+        """Write an END frame with just these facts; only another run may follow."""
         with self._lock:
             self._flush()
             self._write(frames.pack_json(frames.END, facts))
             self._ended = True
 
     def close(self, **end: Any) -> None:
-        """Write the END frame, if it is not there, and close; a second call does nothing. Raises TraceError where the
-        disk is full."""
+        """Write the END frame, if it is not there, and close; a second call does nothing.
+
+        It says how many steps were written and what writing them cost, unless the caller knows better.
+        Raises TraceError where the disk is full.
+        """
         if self._fd < 0:
             return
         try:
             if not self._ended:
-                self.end(**end)
+                self.end(**{"steps": self.steps, "tracing_ms": round(self.cost_ns / 1e6, 3), **end})
         finally:
             self._give_up()
 

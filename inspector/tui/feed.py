@@ -1,0 +1,244 @@
+"""Follows a trace in a thread of its own: indexes what was appended, measures it, judges it, and leaves a snapshot.
+
+The screen takes the newest snapshot at its own 10 Hz; no event is posted for a step. Only this thread changes the
+table's index, and a snapshot never names a step before its rows are there, so the screen may read rows meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from inspector.tui.model import Pace, Snapshot, Verdicts, verdicts_of
+from traces.writer import TraceError
+
+if TYPE_CHECKING:
+    from inspector.tui.pace import Speed
+    from traces.columnar import TableChecker
+    from traces.table import Table
+
+PERIOD_S = 0.1
+INDEX_BYTES = 64 << 20
+BATCH_STEPS = 1 << 14
+KEPT_FAILURES = 1000
+"""Failures of one rule that are marked and can be jumped to; all are counted."""
+
+
+class Feed:
+    """One trace, recorded or growing.
+
+    follow: the file may not be there yet, and may grow.
+    clock: seconds; only differences count.
+    Without start(), turn() does one round at a time.
+    """
+
+    def __init__(self, path: str, follow: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path, self.follow, self.clock = path, follow, clock
+        self.requests: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+        """Request notes by seq_id: (number of the step that follows, note). Only ever grows."""
+        self.texts: dict[int, str] = {}
+        """Texts of the tokens too long for their field, by step. Only ever grows."""
+        self.snapshot = Snapshot(path, follow, grown_at=clock())
+        self._error: TraceError | None = None
+        self._table: Table | None = None
+        self._measured: _Measured | None = None
+        self._checker: TableChecker | None = None
+        self._verdicts = Verdicts()
+        self._indexed = False
+        self._problem: str | None = None
+        self._opened, self._judging, self._stopping = threading.Event(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="feed", daemon=True)
+
+    # -- for the view ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to read. The rules wait for judge(), so that they do not slow the first picture down."""
+        self._thread.start()
+
+    def opened(self, timeout: float) -> None:
+        """Wait until the trace's run description was read, or is known to be missing.
+
+        Raises TraceError where the path is not a trace (or, unless it is followed, not there).
+        """
+        self._opened.wait(timeout)
+        if self._error is not None:
+            raise self._error
+
+    def judge(self) -> None:
+        """Let the rules begin."""
+        self._judging.set()
+
+    def stop(self) -> None:
+        """End the thread and give the file back."""
+        self._stopping.set()
+        self._judging.set()
+        if self._thread.is_alive():
+            self._thread.join(1.0)
+        if self._table is not None and not self._thread.is_alive():
+            self._table.close()
+
+    # -- one round ---------------------------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        while not self._stopping.is_set():
+            busy = self.turn()
+            if not self._judging.is_set():
+                self._judging.wait(PERIOD_S if self.follow or busy else None)
+            elif not busy:
+                if not self.follow:
+                    return
+                self._stopping.wait(PERIOD_S)
+
+    def turn(self) -> bool:
+        """One round: index, measure, judge a batch. True if there is more to do at once."""
+        try:
+            more = self._read()
+            self._problem = None if self._table is None else self._replaced()
+        except TraceError as error:
+            self._problem, more = str(error), False
+            if self._table is None or not self._table.runs:
+                self._error = self._error or error
+        except OSError as error:
+            self._problem, more = f"{self.path}: {error.strerror or error}", False
+        self._publish()
+        self._opened.set()
+        return more
+
+    def _read(self) -> bool:
+        table = self._table or self._open()
+        if table is None:
+            return False
+        self._indexed = not table.refresh(INDEX_BYTES)
+        if not table.runs:
+            return not self._indexed
+        if self._measured is None:
+            self._set_up(table)
+            return True  # the first picture needs no figures yet
+        return self._work(table) or not self._indexed
+
+    def _open(self) -> Table | None:
+        from inspector.load import open_trace
+        from traces.table import Table
+
+        if self.follow and not os.path.lexists(self.path):
+            return None
+        self._table = Table(self.path, index=False) if self.follow else open_trace(self.path)
+        return self._table
+
+    def _set_up(self, table: Table) -> None:
+        from traces.columnar import TableChecker
+
+        self._measured = _Measured(self.requests, self.texts)
+        self._checker = TableChecker(table, limit=KEPT_FAILURES)
+
+    def _work(self, table: Table) -> bool:
+        assert self._measured is not None and self._checker is not None
+        self._measured.advance(table, BATCH_STEPS)
+        more = self._measured.steps < table.steps
+        if self._judging.is_set():
+            more |= self._checker.advance(BATCH_STEPS)
+            self._verdicts = verdicts_of(self._checker.report, self._checker.steps, self._verdicts)
+        return more
+
+    def _replaced(self) -> str | None:
+        if not self.follow or self._table is None or not self._table.source.replaced():
+            return None
+        if os.path.lexists(self.path):
+            return "another file has taken its name: r opens that one"
+        return "the file was removed"
+
+    # -- what the view sees ------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        table, old = self._table, self.snapshot
+        steps = table.steps if table is not None else 0
+        grew = steps != old.steps or (table is not None and old.table is None)
+        self.snapshot = Snapshot(
+            path=self.path,
+            follow=self.follow,
+            table=table if table is not None and table.runs else None,
+            steps=steps,
+            indexed=self._indexed,
+            complete=table is not None and table.complete,
+            torn=table.torn if table is not None else None,
+            damage=tuple(table.damage) if table is not None else (),
+            waiting=self._waiting(),
+            problem=self._problem,
+            grown_at=self.clock() if grew else old.grown_at,
+            several_sequences=self._measured is not None and len(self._measured.sequences) > 1,
+            pace=self._measured.pace if self._measured is not None else Pace(),
+            verdicts=self._verdicts,
+        )
+
+    def _waiting(self) -> str | None:
+        if self._table is None:
+            return None if self._problem else "the file is not there yet"
+        if not self._table.runs:
+            return "no complete run description in the file yet"
+        return None
+
+
+class _Measured:
+    """What one pass over the steps gathers: sequences, requests, long texts, speed."""
+
+    def __init__(self, requests: dict[int, list[tuple[int, dict[str, Any]]]], texts: dict[int, str]) -> None:
+        from inspector.tui.pace import Speed
+
+        self.steps = 0
+        self.sequences: set[int] = set()
+        self.pace = Pace()
+        self._requests, self._texts = requests, texts
+        self._notes = 0
+        self._speed: Speed = Speed()
+        self._first_request: tuple[int, dict[str, Any]] | None = None
+        self._ttft_ms: float | None = None
+        self._n_requests = 0
+
+    def advance(self, table: Table, max_steps: int) -> None:
+        """Take in what was not yet, at most about `max_steps`."""
+        stop = min(table.steps, self.steps + max_steps)
+        before = self.steps
+        for chunk in table.chunks(self.steps, stop, self._notes):
+            for step, note in chunk.notes:
+                self._note(step, note)
+            self._notes += chunk.note_frames
+            rows = chunk.rows if chunk.bad is None else chunk.rows[~chunk.bad]
+            self._rows(rows, chunk.first_step)
+            self.steps = chunk.first_step + len(chunk.rows)
+        if self.steps != before:
+            self._pace(table)
+
+    def _note(self, step: int, note: dict[str, Any]) -> None:
+        kind, seq_id = note.get("kind"), note.get("seq_id", 0)
+        if kind == "request" and isinstance(seq_id, int):
+            self._requests.setdefault(seq_id, []).append((step, note))
+            self._n_requests += 1
+            self._first_request = self._first_request or (step, note)
+        elif kind == "text" and isinstance(note.get("text"), str):
+            at = note.get("step", step)
+            self._texts[at if isinstance(at, int) else step] = note["text"]
+
+    def _rows(self, rows: Any, first_step: int) -> None:
+        self.sequences.update(set(rows["seq_id"].tolist()))
+        self._speed.add(rows)
+        if self._first_request is None or self._ttft_ms is not None or "t_ns" not in rows.dtype.names:
+            return
+        step, note = self._first_request
+        asked = note.get("t_ns")
+        if step > first_step + len(rows) or not isinstance(asked, int):
+            return
+        mine = rows[(rows["phase"] != 1) & (rows["seq_id"] == note.get("seq_id", 0))]
+        if len(mine) and 0 <= int(mine["t_ns"][0]) - asked < 2**62:
+            self._ttft_ms = (int(mine["t_ns"][0]) - asked) / 1e6
+
+    def _pace(self, table: Table) -> None:
+        from inspector.tui.pace import NEWEST, speed_now
+
+        run = table.runs[-1]
+        rows, bad = table.rows(max(run.first_step, table.steps - 4 * NEWEST), table.steps) if (
+            table.steps > run.first_step) else (None, None)
+        now = None if rows is None else speed_now(rows if bad is None else rows[~bad])
+        self.pace = Pace(now, self._speed.tok_s, self._ttft_ms, self._n_requests > 1)

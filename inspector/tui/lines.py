@@ -1,0 +1,129 @@
+"""Lines of text with roles, and fitting them into terminal cells. What a role looks like is the style sheet's matter."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from rich.cells import cell_len, set_cell_size
+
+Part = tuple[str, str]
+"""(text, role)"""
+Line = list[Part]
+
+PLAIN, DIM, STRONG, TITLE = "plain", "dim", "strong", "title"
+GOOD, FAIL, UNKNOWN = "good", "fail", "unknown"
+MARK, GEMM, ATTENTION = "mark", "gemm", "attention"
+ROLES = (PLAIN, DIM, STRONG, TITLE, GOOD, FAIL, UNKNOWN, MARK, GEMM, ATTENTION)
+
+LEFT_TO_RIGHT = "\u200e"
+_RIGHT_TO_LEFT = {"R", "AL", "AN"}
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def fit(text: str, width: int, right: bool = False) -> str:
+    """`text` in exactly `width` cells: padded, or cut with … where it is longer.
+
+    A mark that would combine with the cell before it stands on a dotted circle, and right-to-left text is closed, so
+    that a terminal does not reorder the cells behind it.
+    """
+    if width <= 0:
+        return ""
+    if text.isascii():
+        if len(text) > width:
+            return text[: width - 1] + "…"
+        return text.rjust(width) if right else text.ljust(width)
+    if cell_len(text[0]) == 0:
+        text = "◌" + text
+    size = cell_len(text)
+    if size > width:
+        text, size = set_cell_size(text, width - 1) + "…", width
+    if any(unicodedata.bidirectional(c) in _RIGHT_TO_LEFT for c in text):
+        text += LEFT_TO_RIGHT
+    blank = " " * (width - size)
+    return blank + text if right else text + blank
+
+
+def bar(share: float, width: int) -> str:
+    """`share` (0 to 1) of `width` cells as a bar of eighths, padded to `width`. Anything above 0 is seen."""
+    if not share > 0 or width <= 0:
+        return " " * max(width, 0)
+    eighths = min(max(1, round(share * width * 8)), width * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def clip(line: Line, width: int) -> Line:
+    """A line cut to `width` cells, with … where something is missing."""
+    out: Line = []
+    left = width
+    for text, role in line:
+        size = cell_len(text)
+        if size > left:
+            if left > 0:
+                out.append((fit(text, left), role))
+            return out
+        out.append((text, role))
+        left -= size
+    return out
+
+
+def length(line: Line) -> int:
+    """Cells that a line takes."""
+    return sum(cell_len(text) for text, _ in line)
+
+
+def wrap(parts: Iterable[Part], width: int, words: bool = True) -> list[Line]:
+    """Parts flowed into lines of at most `width` cells; line feeds end a line. `words`: break at blanks if possible."""
+    width = max(width, 2)
+    lines: list[list[tuple[str, str, int]]] = [[]]
+    used = 0
+    for text, role in parts:
+        for c in _clusters(text):
+            if c == "\n":
+                lines.append([])
+                used = 0
+                continue
+            size = cell_len(c)
+            if used + size > width:
+                rest = _tail_word(lines[-1]) if words and c != " " else []
+                lines.append(rest)
+                used = sum(cell[2] for cell in rest)
+                if words and c == " ":
+                    continue
+            lines[-1].append((c, role, size))
+            used += size
+    return [_joined(line) for line in lines]
+
+
+def _clusters(text: str) -> list[str]:
+    """Characters with the marks that combine with them: what one cell, or two, show."""
+    if text.isascii():
+        return list(text)
+    out: list[str] = []
+    for c in text:
+        if out and out[-1] != "\n" and c != "\n" and cell_len(c) == 0:
+            out[-1] += c
+        else:
+            out.append(c)
+    return out
+
+
+def _tail_word(line: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    """Take the unfinished word off a line's end, unless it is the whole line."""
+    at = next((i for i in range(len(line) - 1, -1, -1) if line[i][0] == " "), -1)
+    if at < 0:
+        return []
+    word = line[at + 1 :]
+    del line[at:]
+    return word
+
+
+def _joined(cells: list[tuple[str, str, int]]) -> Line:
+    out: Line = []
+    for c, role, _ in cells:
+        if out and out[-1][1] == role:
+            out[-1] = (out[-1][0] + c, role)
+        else:
+            out.append((c, role))
+    return out

@@ -1,0 +1,177 @@
+"""Steps where they are looked at: pages of decoded records, and the generated text around one step.
+
+A page is read when a line of it is drawn and kept while it is likely to be drawn again, so that neither the length of
+a trace nor the size of its frames is felt. Damage is found here, exactly where it is looked at.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from traces.fields import ABSENT_I64
+from traces.writer import TraceError
+
+if TYPE_CHECKING:
+    from inspector.film import Step
+    from traces.table import Table
+
+PAGE = 64
+KEPT_PAGES = 32
+DAMAGED = "damaged: this step's frame fails its checksum"
+Requests = Mapping[int, list[tuple[int, dict[str, Any]]]]
+
+
+class Pages:
+    """The steps of a table by number, decoded a page at a time. `texts` replaces what was too long for its field."""
+
+    def __init__(self, table: Table, texts: Mapping[int, str]) -> None:
+        self._table, self._texts = table, texts
+        self._pages: OrderedDict[int, list[Step | str]] = OrderedDict()
+
+    def step(self, number: int, steps: int) -> Step | str:
+        """A step as people read it, or why it cannot be read. `steps`: how many there are now (number < steps)."""
+        page, at = divmod(number, PAGE)
+        found = self._pages.get(page)
+        if found is None or at >= len(found):
+            found = self._pages[page] = self._read(page * PAGE, min(page * PAGE + PAGE, steps))
+            if len(self._pages) > KEPT_PAGES:
+                self._pages.popitem(last=False)
+        self._pages.move_to_end(page)
+        step = found[at]
+        if isinstance(step, dict) and number in self._texts:
+            return {**step, "text": self._texts[number]}
+        return step
+
+    def _read(self, first: int, stop: int) -> list[Step | str]:
+        try:
+            return [DAMAGED if step is None else step for step in self._table.plain(first, stop)]
+        except TraceError as error:
+            return [f"unreadable: {error}"] * (stop - first)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Generated text around one step.
+
+    clipped_before, clipped_after: more of it stands there. ids: no text is recorded, these are token ids.
+    lost: damaged steps among these, whose text is missing.
+    """
+
+    prompt: str = ""
+    before: str = ""
+    selected: str = ""
+    after: str = ""
+    clipped_before: bool = False
+    clipped_after: bool = False
+    ids: bool = False
+    lost: int = 0
+
+
+def passage(
+    table: Table, requests: Requests, texts: Mapping[int, str], number: int, steps: int, tokens: int
+) -> Passage:
+    """What the sequence of a step generated: from about `tokens` steps before it to half as many after.
+
+    A character cut between tokens is whole again; the selected token has it if any byte of it is its own.
+    """
+    run = table.run_at(number)
+    run_end = min(table.run_end(run), steps)
+    first, stop = max(run.first_step, number - tokens), min(run_end, number + 1 + tokens // 2)
+    try:
+        rows, bad = table.rows(first, stop)
+    except TraceError:
+        return Passage()
+    sound = np.ones(len(rows), np.bool_) if bad is None else ~bad
+    near = np.flatnonzero(sound[: number - first + 1])
+    if not len(near):
+        return Passage(lost=int((~sound).sum()))
+    seq_id = int(rows["seq_id"][near[-1]])
+    begin, end, note = _life(requests, seq_id, number)
+    low, high = max(first, begin), stop if end is None else min(stop, end)
+    own = np.flatnonzero(sound & (rows["seq_id"] == seq_id)) + first
+    pieces = _pieces(rows, first, texts, own[(own >= low) & (own < high)])
+    before, selected, after = _whole_characters(
+        b"".join(p for n, p in pieces if n < number),
+        b"".join(p for n, p in pieces if n == number),
+        b"".join(p for n, p in pieces if n > number),
+    )
+    clipped = low > max(begin, run.first_step)
+    prompt = note.get("prompt")
+    return Passage(
+        prompt=prompt if isinstance(prompt, str) and not clipped else "",
+        before=before,
+        selected=selected,
+        after=after,
+        clipped_before=clipped,
+        clipped_after=high < (run_end if end is None else min(run_end, end)),
+        ids="text" not in (rows.dtype.names or ()),
+        lost=int((~sound[low - first : high - first]).sum()),
+    )
+
+
+def _life(requests: Requests, seq_id: int, number: int) -> tuple[int, int | None, dict[str, Any]]:
+    """(first step, one past the last or None, request note) of the request that step `number` of a sequence is of."""
+    begin, note = 0, dict[str, Any]()
+    for step, request in requests.get(seq_id, ()):
+        if step > number:
+            return begin, step, note
+        begin, note = step, request
+    return begin, None, note
+
+
+def _pieces(rows: Any, first: int, texts: Mapping[int, str], numbers: Any) -> list[tuple[int, bytes]]:
+    names = rows.dtype.names
+    out = []
+    for number in numbers.tolist():
+        row = rows[number - first]
+        if number in texts:
+            piece = texts[number].encode("utf-8", "surrogateescape")
+        elif "text" in names:
+            piece = bytes(row["text"])
+        else:
+            token_id = int(row["token_id"])
+            piece = b"" if token_id == ABSENT_I64 else b"%d " % token_id
+        out.append((number, piece))
+    return out
+
+
+def _whole_characters(before: bytes, own: bytes, after: bytes) -> tuple[str, str, str]:
+    """The three parts as text; bytes of a character that `own` has a part of move into it."""
+    if own:
+        moved = _unfinished(before)
+        if moved:
+            before, own = before[:-moved], before[-moved:] + own
+        wanted = _wanted(own)
+        taken = min(wanted, len(after) - len(after.lstrip(_CONTINUATION)))
+        own, after = own + after[:taken], after[taken:]
+    return before.decode("utf-8", "replace"), own.decode("utf-8", "replace"), after.decode("utf-8", "replace")
+
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
+
+def _unfinished(data: bytes) -> int:
+    """Bytes at the end of `data` that begin a UTF-8 character and do not finish it."""
+    for n in range(1, min(4, len(data) + 1)):
+        size = _size(data[-n])
+        if size:
+            return n if size > n else 0
+    return 0
+
+
+def _wanted(data: bytes) -> int:
+    """Bytes that the last character of `data` still needs."""
+    n = _unfinished(data)
+    return _size(data[-n]) - n if n else 0
+
+
+def _size(byte: int) -> int:
+    """Bytes of the UTF-8 character that a byte begins, 0 for one that begins none."""
+    if byte < 0x80:
+        return 1
+    return 2 if 0xC0 <= byte < 0xE0 else 3 if 0xE0 <= byte < 0xF0 else 4 if 0xF0 <= byte < 0xF8 else 0

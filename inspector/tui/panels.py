@@ -1,0 +1,342 @@
+"""What each panel says, as lines with roles: the run's head, the text, the layers and the rules. No Textual here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from inspector import facts, film
+from inspector.film import Step
+from inspector.text import visible
+from inspector.tui.lines import (
+    ATTENTION,
+    DIM,
+    FAIL,
+    GEMM,
+    GOOD,
+    MARK,
+    PLAIN,
+    STRONG,
+    TITLE,
+    UNKNOWN,
+    Line,
+    Part,
+    bar,
+    clip,
+    fit,
+    length,
+    wrap,
+)
+from inspector.tui.model import RuleState, Snapshot, State, Verdicts
+from inspector.tui.pages import Passage
+
+SIGNS = {"fail": "✗", "unknown": "?", "pass": "✓", "n/a": "-"}
+WEIGHTS = {"fail": FAIL, "unknown": UNKNOWN, "pass": GOOD, "n/a": DIM}
+BETWEEN = " │ "
+
+
+# -- the head --------------------------------------------------------------------------------------------------------
+
+
+def head(snapshot: Snapshot, state: State, tail: str, width: int, height: int, step: int) -> list[Line]:
+    """The head's lines: the state and the file; steps, verdict and speed; the run. `tail`: what waits below."""
+    weight = {"good": GOOD, "fail": FAIL}.get(state.weight, UNKNOWN)
+    first: Line = [(f" {state.word} ", weight + "-sign"), (" " + visible(snapshot.path), STRONG)]
+    if state.detail:
+        first.append((BETWEEN + visible(state.detail), weight))
+    lines = [first, _figures(snapshot, tail), *_run_lines(snapshot.run_facts(step), width)]
+    if height == 1:
+        lines[0] = [first[0], (f" {snapshot.steps:,} steps", STRONG), *_joined_by(" ", _tail_and_verdict(snapshot, tail))]
+    return [clip(line, width) for line in lines[:height]]
+
+
+def head_height(width: int, height: int) -> int:
+    """Lines the head takes on a screen of this size."""
+    return 1 if height < 10 else 2 if height < 18 else 3 if width >= 110 else 4
+
+
+def _figures(snapshot: Snapshot, tail: str) -> Line:
+    pace = snapshot.pace
+    parts: list[Line] = [[(f" {snapshot.steps:,} steps", STRONG)], *_tail_and_verdict(snapshot, tail)]
+    if snapshot.damage:
+        parts.append([(f"✗ {_plural(len(snapshot.damage), 'damaged place')}", FAIL)])
+    now = "" if pace.now is None else f"{_rate(pace.now)} now, "
+    if pace.mean is not None:
+        parts.append([(f"{now}{_rate(pace.mean)} mean tok/s", PLAIN)])
+    if pace.ttft_ms is not None:
+        which = "first TTFT" if pace.several_requests else "TTFT"
+        parts.append([(f"{which} {film.milliseconds(pace.ttft_ms)} ms", PLAIN)])
+    return _joined_by(BETWEEN, parts)[0:] if parts else []
+
+
+def _tail_and_verdict(snapshot: Snapshot, tail: str) -> list[Line]:
+    parts: list[Line] = [[(tail, UNKNOWN)]] if tail else []
+    verdicts = snapshot.verdicts
+    if verdicts.failed:
+        parts.append([(f"✗ {_plural(verdicts.failed, 'failure')}", FAIL)])
+    elif verdicts.judged:
+        word, role = ("✓ no failure", GOOD) if verdicts.overall == "pass" else ("? nothing could be judged", UNKNOWN)
+        parts.append([(word + ("" if verdicts.judged >= snapshot.steps else " so far"), role)])
+    return parts
+
+
+def _run_lines(run: dict[str, Any], width: int) -> list[Line]:
+    """The run's facts on one line if they fit, else on two."""
+    if not run:
+        return []
+    words = [facts.model_words(run), facts.engine_words(run), facts.sampler_words(run), facts.host_words(run)]
+    if run.get("clock") == "debugger":
+        words.insert(1, "times seen under a debugger")
+    parts: list[Line] = [[(word, DIM)] for word in words if word]
+    line: Line = [(" ", DIM), *_joined_by(BETWEEN, parts)]
+    if length(line) <= width or len(parts) < 2:
+        return [line]
+    return [[(" ", DIM), *parts[0]], [(" ", DIM), *_joined_by(BETWEEN, parts[1:])]]
+
+
+def _joined_by(between: str, parts: list[Line]) -> Line:
+    out: Line = []
+    for part in parts:
+        out += [(between, DIM), *part] if out else part
+    return out
+
+
+def _rate(tok_s: float) -> str:
+    return f"{tok_s:,.0f}" if tok_s >= 1000 else f"{tok_s:.1f}" if tok_s >= 10 else f"{tok_s:.2f}"
+
+
+def _plural(n: int, word: str) -> str:
+    return f"{n:,} {word}" + ("" if n == 1 else "s")
+
+
+# -- the text --------------------------------------------------------------------------------------------------------
+
+
+def text(passage: Passage, step: Step | str, width: int, height: int) -> list[Line]:
+    """`height` lines of the generation so far around the selected token, which is marked."""
+    lines = wrap(_text_parts(passage, step), width)
+    at = next((i for i, line in enumerate(lines) if any(role == MARK for _, role in line)), len(lines) - 1)
+    first = max(0, min(at - (2 * height) // 3, len(lines) - height))
+    shown = lines[first : first + height]
+    if passage.lost and shown:
+        shown = [[(f"text of {_plural(passage.lost, 'damaged step')} is missing", FAIL)], *shown[: height - 1]]
+    return shown
+
+
+def _text_parts(passage: Passage, step: Step | str) -> list[Part]:
+    parts: list[Part] = []
+    if passage.clipped_before:
+        parts.append(("… ", DIM))
+    if passage.prompt:
+        parts.append((_shown(passage.prompt) + "\n", DIM))
+    parts.append((_shown(passage.before), PLAIN))
+    parts += _selected(passage, step)
+    parts.append((_shown(passage.after), PLAIN))
+    if passage.clipped_after:
+        parts.append((" …", DIM))
+    return [part for part in parts if part[0]]
+
+
+def _selected(passage: Passage, step: Step | str) -> list[Part]:
+    """The selected token between brackets that its role also sets off: a mark that needs no colour."""
+    if isinstance(step, str):
+        return [("[?]", MARK)]
+    if not passage.selected:
+        return [] if step.get("phase") == "prefill" else [("[]", MARK)]
+    inner = visible(passage.selected.rstrip(" ") if passage.ids else passage.selected)
+    after = "\n" if passage.selected.endswith("\n") else " " if passage.ids else ""
+    return [(f"[{inner}]", MARK), (after, PLAIN)]
+
+
+def _shown(text: str) -> str:
+    return visible(text, keep_newlines=True)
+
+
+# -- the layers ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a step. `agrees`: whether its rows are what the sequence says they should be; None: not judged."""
+
+    index: int
+    kind: str
+    rows: int | None
+    agrees: bool | None
+    gemm: float | None
+    attention: float | None
+
+
+def layers_of(step: Step, run: dict[str, Any]) -> list[Layer]:
+    """The layers a step records, in order; as many as the longest per-layer field has."""
+    rows, gemm, attention = (_per_layer(step.get(name)) for name in ("cache_len", "gemm_ms", "attn_ms"))
+    declared = run.get("layers")
+    kinds = [k if isinstance(k, dict) else {} for k in declared] if isinstance(declared, list) else []
+    expected = step.get("seq_len")
+    if expected is None:
+        seen = Counter(r for i, r in enumerate(rows) if r is not None and _kind(kinds, i).get("kind") == "full")
+        expected = seen.most_common(1)[0][0] if seen else None
+    return [
+        Layer(i, _kind_word(_kind(kinds, i)), _at(rows, i), _agrees(i, rows, kinds, expected), _at(gemm, i),
+              _at(attention, i))  # fmt: skip
+        for i in range(max(len(rows), len(gemm), len(attention)))
+    ]
+
+
+def _per_layer(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _at(values: list[Any], i: int) -> Any:
+    return values[i] if i < len(values) else None
+
+
+def _kind(kinds: list[dict[str, Any]], i: int) -> dict[str, Any]:
+    return kinds[i] if i < len(kinds) else {}
+
+
+def _kind_word(kind: dict[str, Any]) -> str:
+    name = str(kind.get("kind") or "")
+    if name == "window":
+        return f"win {kind.get('window', '?')}"
+    if name == "shared":
+        return f"as {kind.get('owner', '?')}"
+    if name == "other":
+        return visible(str(kind.get("name") or "other"))
+    return {"full": "", "none": "no cache"}.get(name, visible(name))
+
+
+def _agrees(i: int, rows: list[Any], kinds: list[dict[str, Any]], expected: int | None) -> bool | None:
+    seen, kind = _at(rows, i), _kind(kinds, i)
+    if seen is None:
+        return None
+    name = kind.get("kind")
+    if name == "recurrent":
+        return bool(seen == 0)
+    if name == "shared" and isinstance(kind.get("owner"), int):
+        owner = _at(rows, kind["owner"])
+        return None if owner is None else bool(seen == owner)
+    if name == "window" and isinstance(kind.get("window"), int) and expected is not None:
+        slack = kind.get("slack")
+        most = kind["window"] + (slack if isinstance(slack, int) else 0)
+        return bool(min(expected, kind["window"]) <= seen <= min(expected, most))
+    return bool(seen == expected) if name == "full" and expected is not None else None
+
+
+def layers(step: Step | str | None, run: dict[str, Any], width: int) -> tuple[list[Line], list[Line]]:
+    """(lines that stay, lines that scroll): the column names and the whole step; then each layer."""
+    if not isinstance(step, dict):
+        return [], [[(step, FAIL)]] if step else []
+    found = layers_of(step, run)
+    grid = _Grid(found, width)
+    kept = [grid.titles(), grid.whole(step)]
+    lines = [grid.layer(layer) for layer in found]
+    if step.get("lm_head_ms") is not None and lines:
+        lines.append(grid.line("head", "", None, None, step["lm_head_ms"], None))
+    return kept, lines
+
+
+class _Grid:
+    """Columns of the layers panel: numbers as wide as they must be, bars in what is left."""
+
+    def __init__(self, found: list[Layer], width: int) -> None:
+        self._width = width
+        self._kind = max((len(layer.kind) for layer in found), default=0)
+        self._kind = min(self._kind, 10) + 1 if self._kind else 0
+        self._rows = max([4, *(len(film.count(layer.rows)) for layer in found)])
+        self._gemm_most = max((layer.gemm or 0.0 for layer in found), default=0.0)
+        self._attention_most = max((layer.attention or 0.0 for layer in found), default=0.0)
+        numbers = 4 + self._kind + 1 + self._rows + 1 + 6 + 7
+        self._bar = max(0, min(16, (width - numbers - 3) // 2))
+
+    def titles(self) -> Line:
+        """The column names."""
+        names = f"{'layer'[:4 + self._kind]:<{4 + self._kind}} {'rows':>{self._rows}} "
+        times = f"{'GEMM':>6} {'':{self._bar}} {'attn':>6}" if self._bar else f"{'GEMM':>6} {'attn':>6}"
+        return clip([(names + times, TITLE)], self._width)
+
+    def whole(self, step: Step) -> Line:
+        """The step over all layers."""
+        rows = step.get("cache_len")
+        return self.line("all", "", None if isinstance(rows, list) else rows, None, film.gemm(step), film.attention(step))
+
+    def layer(self, layer: Layer) -> Line:
+        """One layer."""
+        return self.line(
+            str(layer.index), layer.kind, layer.rows, layer.agrees, layer.gemm, layer.attention, bars=True
+        )
+
+    def line(
+        self, name: str, kind: str, rows: int | None, agrees: bool | None, gemm: float | None,
+        attention: float | None, bars: bool = False,
+    ) -> Line:  # fmt: skip
+        """A row of the grid; `!` behind rows that disagree."""
+        wrong = agrees is False
+        left = fit(name, 4, right=name.isdigit()) + (fit(" " + kind, self._kind) if self._kind else "")
+        out: Line = [(left, PLAIN if bars else TITLE)]
+        count = fit(film.count(rows) if rows is not None or bars else "", self._rows, right=True)
+        out.append((f" {count}{'!' if wrong else ' '}", FAIL if wrong else PLAIN))
+        out.append((fit(film.milliseconds(gemm), 6, right=True), PLAIN))
+        if self._bar:
+            out.append((" " + bar(self._share(gemm, self._gemm_most) if bars else 0, self._bar), GEMM))
+        out.append((" " + fit(film.milliseconds(attention), 6, right=True), PLAIN))
+        if self._bar:
+            out.append((" " + bar(self._share(attention, self._attention_most) if bars else 0, self._bar), ATTENTION))
+        return clip(out, self._width)
+
+    @staticmethod
+    def _share(value: float | None, most: float) -> float:
+        return value / most if value is not None and most > 0 else 0.0
+
+
+# -- the rules -------------------------------------------------------------------------------------------------------
+
+
+def rules(snapshot: Snapshot, step: int, width: int) -> list[Line]:
+    """What the selected step breaks; how far the rules have come; every rule, the failing ones first."""
+    verdicts = snapshot.verdicts
+    lines = _against(verdicts, step, width)
+    lines += wrap([_progress(verdicts, snapshot)], width)
+    order = {"fail": 0, "unknown": 1, "pass": 2}
+    for rule in sorted((r for r in verdicts.rules if r.verdict != "n/a"), key=lambda r: order[r.verdict]):
+        lines.append(_rule_line(rule, width))
+    silent = [rule.code for rule in verdicts.rules if rule.verdict == "n/a"]
+    if silent and verdicts.judged:
+        lines += wrap([(f"- n/a: {' '.join(silent)}", DIM)], width)
+    if verdicts.failed > verdicts.kept:
+        words = f"{verdicts.kept:,} of {verdicts.failed:,} failures are marked; stepscope check --all lists the rest"
+        lines += wrap([(words, UNKNOWN)], width)
+    return lines
+
+
+def _against(verdicts: Verdicts, step: int, width: int) -> list[Line]:
+    lines: list[Line] = []
+    faults = {rule.code: rule.fault for rule in verdicts.rules}
+    for failure in verdicts.at(step):
+        lines += wrap([("✗ " + visible(failure.message), FAIL)], width)
+    for code in dict.fromkeys(failure.code for failure in verdicts.at(step)):
+        lines += wrap([(f"{code} has caught: ", STRONG), (faults.get(code, ""), DIM)], width)
+    return [*lines, []] if lines else []
+
+
+def _progress(verdicts: Verdicts, snapshot: Snapshot) -> Part:
+    if not snapshot.steps:
+        return "no step to judge yet", DIM
+    far = verdicts.judged / snapshot.steps
+    if verdicts.judged < snapshot.steps:
+        return f"judged {verdicts.judged:,} of {snapshot.steps:,} steps ({far:.0%})", UNKNOWN
+    return f"{_plural(verdicts.judged, 'step')} judged", DIM
+
+
+def _rule_line(rule: RuleState, width: int) -> Line:
+    counts = [f"{n:,} {word}" for n, word in ((rule.failed, "fail"), (rule.unknown, "unknown"), (rule.passed, "pass")) if n]
+    said: Line = [(f"{SIGNS[rule.verdict]} {rule.code} ", WEIGHTS[rule.verdict])]
+    tail: Line = [(", ".join(counts), PLAIN)]
+    if rule.verdict == "unknown" and rule.why_unknown:
+        tail = [(f"unknown: {visible(rule.why_unknown)}", UNKNOWN)]
+    name: Line = [(rule.name, DIM)]
+    if width >= 48:
+        gap = max(1, 34 - length(said + name))
+        return clip([*said, *name, (" " * gap, PLAIN), *tail], width)
+    return clip([*said, *tail], width)

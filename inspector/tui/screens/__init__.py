@@ -1,0 +1,1 @@
+"""Whole screens: the view itself and its help."""

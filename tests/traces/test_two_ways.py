@@ -1,0 +1,76 @@
+"""The rules give the same verdicts, counts and words step by step and over whole columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.traces.traces_by_hypothesis import traces
+from traces.check import Checker
+from traces.columnar import TableChecker
+from traces.reader import Reader, Source
+from traces.table import Table
+from traces.writer import TraceWriter
+
+
+def write(path: Path, events: list[tuple[str, dict[str, Any]]], flush: str = "step") -> None:
+    with TraceWriter(path, events[0][1], flush=flush) as writer:
+        for kind, value in events[1:]:
+            if kind == "step":
+                writer.step(**value)
+            else:
+                writer.note(**value)
+
+
+def step_by_step(path: Path) -> dict[str, Any]:
+    checker = Checker(limit=None)
+    for kind, value in Reader(Source(path)).events():
+        if kind == "run":
+            checker.start_run(value)
+        elif kind == "step":
+            checker.step(value)
+        elif kind == "note":
+            checker.note(value)
+        elif kind == "damage":
+            checker.skip(value.steps)
+    return checker.report.as_json()
+
+
+def by_columns(path: Path, piece: int) -> dict[str, Any]:
+    checker = TableChecker(Table(path), limit=None)
+    while checker.advance(max_steps=piece):
+        pass
+    return checker.report.as_json()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("two") / "a.steps"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(events=traces(), piece=st.integers(1, 30))
+def test_same_verdicts_both_ways(file: Path, events: list[tuple[str, dict[str, Any]]], piece: int) -> None:
+    write(file, events)
+    one, many = step_by_step(file), by_columns(file, piece)
+    for code, result in one["rules"].items():
+        assert many["rules"][code] == result, code
+    assert many["verdict"] == one["verdict"]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(events=traces(max_events=15), piece=st.integers(1, 30), where=st.data())
+def test_same_verdicts_both_ways_on_a_damaged_file(
+    file: Path, events: list[tuple[str, dict[str, Any]]], piece: int, where: st.DataObject
+) -> None:
+    write(file, events, where.draw(st.sampled_from(["step", "interval"])))
+    data = bytearray(file.read_bytes())
+    run_frame = 16 + int.from_bytes(data[8:12], "little")
+    for _ in range(where.draw(st.integers(1, 3))):
+        data[where.draw(st.integers(run_frame, len(data) - 1))] ^= 1 << where.draw(st.integers(0, 7))
+    file.write_bytes(data)
+    assert by_columns(file, piece) == step_by_step(file)

@@ -24,8 +24,8 @@ class LayerCache:
 
     def __init__(self, n_kv_heads: int, head_dim: int, capacity: int) -> None:
         self.capacity = capacity
-        self.write_pos: int | None = None
-        """The row that the latest append wrote first; None before there was one."""
+        self.write_pos = -1
+        """The row that the latest append wrote first; -1 before there was one."""
         self._rows = 0
         self._keys: Array = np.empty((n_kv_heads, 0, head_dim), np.float32)
         self._values: Array = np.empty_like(self._keys)

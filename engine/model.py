@@ -46,8 +46,12 @@ class Timer(Protocol):
         layer -1.
         """
 
-    def layer_done(self, layer: int, residual: Array) -> None:
-        """A layer is complete; `residual` is the residual stream of the last token, (hidden_size,)."""
+    def layer_done(self, layer: int, residual: Array, write_pos: int) -> None:
+        """A layer is complete, once for each part of a long prompt.
+
+        residual: the residual stream of the last token, (hidden_size,); write_pos: the cache row that the
+        first token was written to.
+        """
 
 
 class Model:
@@ -108,7 +112,7 @@ class Model:
             hidden += self._attention(hidden, weights, layer_cache, rotation, timer, layer)
             hidden += self._mlp(hidden, weights, timer, layer)
             if timer is not None:
-                timer.layer_done(layer, hidden[-1])
+                timer.layer_done(layer, hidden[-1], layer_cache.write_pos)
         return hidden
 
     def _attention(

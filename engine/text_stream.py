@@ -49,7 +49,7 @@ class TextStream:
         self._show(self._certain())
 
     def end(self, at_stop_string: bool) -> None:
-        """No more bytes will come: show what is left, or only what stands before the stop string that came."""
+        """No more bytes will come: show what is left, or only what stands before a stop string."""
         self._held += self._decoder.decode(b"", final=True)
         found = [at for at in map(self._held.find, self._stops) if at >= 0 and at_stop_string]
         self._show(min(found, default=len(self._held)))

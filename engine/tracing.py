@@ -57,6 +57,7 @@ class ForwardTimer:
         self.gemm_ns = [0] * self.n_layers
         self.attn_ns = [0] * self.n_layers
         self.hidden_rms = [float("nan")] * self.n_layers
+        self.write_pos = -1
 
     def add(self, part: str, layer: int, since: int) -> None:
         """The time from `since` until now went to `part` of `layer`; see `engine.model.Timer`."""
@@ -68,17 +69,20 @@ class ForwardTimer:
         if layer >= 0:
             self.gemm_ns[layer] += spent
 
-    def layer_done(self, layer: int, residual: Array) -> None:
-        """Take the fingerprint of a layer: the residual stream's root mean square."""
+    def layer_done(self, layer: int, residual: Array, write_pos: int) -> None:
+        """Take a layer's fingerprint, the residual stream's root mean square, and the first row it wrote."""
         self.hidden_rms[layer] = (float(residual @ residual) / len(residual)) ** 0.5
+        if layer == 0 and self.write_pos < 0:
+            self.write_pos = write_pos
 
     def measured(self) -> dict[str, Any]:
-        """What it saw by field name: times in ms; gemm_ms, attn_ms and hidden_rms one a layer."""
+        """What it saw by field name: times in ms; gemm_ms, attn_ms, hidden_rms one a layer."""
         return {
             **{f"{part}_ms": _ms(spent) for part, spent in self.part_ns.items()},
             "gemm_ms": [_ms(spent) for spent in self.gemm_ns],
             "attn_ms": [_ms(spent) for spent in self.attn_ns],
             "hidden_rms": self.hidden_rms,
+            "write_pos": self.write_pos,
         }
 
 
@@ -159,7 +163,6 @@ class _Watch:
     """Stands in for the model and the sampler in the loop, calls the real ones and keeps their times."""
 
     def __init__(self, model: Model, sampler: Sampler) -> None:
-        self.cache: Sequence[Any] = ()
         self.timer = ForwardTimer(model.config.n_layers)
         self._model, self._sampler = model, sampler
         self.begin_step()
@@ -169,8 +172,7 @@ class _Watch:
         self.sample_ns: int | None = None
 
     def new_cache(self, capacity: int) -> Sequence[Any]:
-        self.cache = self._model.new_cache(capacity)
-        return self.cache
+        return self._model.new_cache(capacity)
 
     def forward(self, ids: Sequence[int], cache: Any, timer: Any = None) -> Array:
         self.timer.reset()
@@ -191,9 +193,7 @@ class _Watch:
         if self.sample_ns is not None:
             values["sample_ms"] = _ms(self.sample_ns)
         if self.forward_ns is not None:
-            values.update(
-                self.timer.measured(), forward_ms=_ms(self.forward_ns), write_pos=self.cache[0].write_pos
-            )
+            values.update(self.timer.measured(), forward_ms=_ms(self.forward_ns))
         return values
 
 

@@ -133,7 +133,9 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
         header = json.loads(text)
         declared = {name: entry for name, entry in header.items() if name != "__metadata__"}
         return {name: _stored(path, name, entry, 8 + length, size) for name, entry in declared.items()}
-    except (json.JSONDecodeError, UnicodeDecodeError, AttributeError, KeyError, TypeError):
+    except EngineError:
+        raise
+    except (ValueError, AttributeError, KeyError, TypeError):
         raise EngineError(f"{path}: the header is not a safetensors header; download it again") from None
 
 

@@ -147,9 +147,8 @@ def main() -> None:
     # the cost does not depend on the matrices' size: small ones show it without their noise
     small = measure(random_model(shape(asked.layers, 896, 64, 256)), 64, max(400, asked.steps))
     cost = statistics.median(r - d for r, d in zip(small["recorded"], small["decode"], strict=True))
-    print(
-        f"recording {asked.layers} layers costs {cost:.3f} ms a step: {cost / medians[1]:.2%} of a decode step"
-    )
+    share = cost / medians[1]
+    print(f"recording {asked.layers} layers costs {cost:.3f} ms a step: {share:.2%} of a decode step")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Make tiny-llama3-f16-untied and its expected answers. Needs torch and transformers, which the tests do not."""
+"""Make tiny-llama3-f16-untied and its expected answers: needs torch and transformers, as the tests do not."""
 
 from __future__ import annotations
 

@@ -1,0 +1,228 @@
+"""The token loop on a scripted model: the order of calls, what is fed, and why it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.errors import EngineError
+from engine.loop import Step, StopSettings, collect, generate, run_generation
+from engine.model import Model
+from engine.sampling import Pick, pick_greedy
+from engine.text_stream import TextStream
+from engine.weights import Array
+
+
+class ScriptedModel:
+    """Answers with logits whose best ids are `script`, in order, and writes down what it was asked."""
+
+    def __init__(self, script: Sequence[int], n_layers: int = 2) -> None:
+        self.calls: list[Any] = []
+        self._script = iter(script)
+        self._n_layers = n_layers
+
+    def new_cache(self, capacity: int) -> list[list[int]]:
+        self.calls.append(("new_cache", capacity))
+        return [[] for _ in range(self._n_layers)]
+
+    def forward(self, ids: Sequence[int], cache: list[list[int]], timer: object = None) -> Array:
+        self.calls.append(("forward", list(ids)))
+        for layer in cache:
+            layer.extend(ids)
+        logits = np.zeros(10, np.float32)
+        logits[next(self._script)] = 1.0
+        return logits
+
+    def sample(self, logits: Array, sequence: Sequence[int]) -> Pick:
+        self.calls.append(("sample", list(sequence)))
+        return pick_greedy(logits)
+
+
+def film(model: ScriptedModel, prompt: Sequence[int] = (1, 2, 3), capacity: int = 99, **stops: Any) -> list:
+    """(phase, token, n_tokens, seq_before, seq_len, cache_len, finish) of every step."""
+    steps = generate(
+        model, prompt, model.sample, StopSettings(**stops), capacity, lambda token: b"%d," % token
+    )
+    return [
+        (
+            step.phase,
+            step.pick and step.pick.token_id,
+            step.n_tokens,
+            step.seq_before,
+            step.seq_len,
+            step.cache_len,
+            step.finish,
+        )
+        for step in steps
+    ]
+
+
+def test_the_order_of_calls() -> None:
+    model = ScriptedModel([5, 6, 9])
+    film(model, eos=(9,), capacity=40)
+    assert model.calls == [
+        ("new_cache", 40),
+        ("forward", [1, 2, 3]),
+        ("sample", [1, 2, 3]),
+        ("forward", [5]),
+        ("sample", [1, 2, 3, 5]),
+        ("forward", [6]),
+        ("sample", [1, 2, 3, 5, 6]),
+    ]
+
+
+def test_the_film_of_a_run_that_ends_with_eos() -> None:
+    assert film(ScriptedModel([5, 6, 9]), eos=(8, 9)) == [
+        ("prefill", None, 3, 0, 3, (3, 3), None),
+        ("decode", 5, 1, 3, 4, (4, 4), None),
+        ("decode", 6, 1, 4, 5, (5, 5), None),
+        ("decode", 9, 0, 5, 5, (5, 5), "eos"),
+    ]
+
+
+def test_the_token_that_reaches_the_limit_is_not_fed() -> None:
+    assert film(ScriptedModel([5, 6, 7]), max_new_tokens=2)[1:] == [
+        ("decode", 5, 1, 3, 4, (4, 4), None),
+        ("decode", 6, 0, 4, 4, (4, 4), "length"),
+    ]
+
+
+def test_no_new_tokens_feeds_the_prompt_only() -> None:
+    model = ScriptedModel([5])
+    assert film(model, max_new_tokens=0) == [("prefill", None, 3, 0, 3, (3, 3), "length")]
+    assert model.calls[-1] == ("forward", [1, 2, 3])
+
+
+def test_a_full_context_ends_on_the_token_that_does_not_fit() -> None:
+    assert film(ScriptedModel([5, 6, 7]), capacity=4)[1:] == [
+        ("decode", 5, 1, 3, 4, (4, 4), None),
+        ("decode", 6, 0, 4, 4, (4, 4), "capacity"),
+    ]
+
+
+def test_a_prompt_that_fills_the_context_gets_one_token() -> None:
+    assert film(ScriptedModel([5]), capacity=3)[1:] == [("decode", 5, 0, 3, 3, (3, 3), "capacity")]
+
+
+def test_eos_wins_over_the_other_reasons() -> None:
+    last = film(ScriptedModel([9]), capacity=3, eos=(9,), max_new_tokens=1, stop_strings=("9",))[-1]
+    assert last[-1] == "eos"
+
+
+def test_ignore_eos_keeps_going() -> None:
+    assert [
+        step[1] for step in film(ScriptedModel([9, 9, 9]), eos=(9,), ignore_eos=True, max_new_tokens=3)
+    ] == [
+        None,
+        9,
+        9,
+        9,
+    ]
+
+
+@pytest.mark.parametrize("stop", ["6", "5,6", ",6,"])
+def test_a_stop_string_ends_it_also_across_tokens(stop: str) -> None:
+    assert film(ScriptedModel([5, 6, 7]), stop_strings=(stop, "zzz"))[-1][1:] == (6, 0, 4, 4, (4, 4), "stop")
+
+
+def test_cache_len_is_what_the_caches_say() -> None:
+    class Forgetful(ScriptedModel):
+        def forward(self, ids: Sequence[int], cache: list[list[int]], timer: object = None) -> Array:
+            return super().forward(ids, cache[:1], timer)
+
+    assert [step[5] for step in film(Forgetful([5, 9]), eos=(9,))] == [(3, 0), (4, 0), (4, 0)]
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(EngineError, match="prompt is empty"):
+        film(ScriptedModel([5]), prompt=[])
+
+
+def test_a_prompt_longer_than_the_context_is_refused() -> None:
+    with pytest.raises(EngineError, match="prompt has 3 tokens, the context holds 2"):
+        film(ScriptedModel([5]), capacity=2)
+
+
+def test_stop_strings_need_token_text(llama_without_tokenizer: Model) -> None:
+    with pytest.raises(EngineError, match="stop strings need .*tokenizer.json"):
+        run_generation(llama_without_tokenizer, [1, 2], stops=StopSettings(stop_strings=("x",)))
+
+
+@pytest.mark.parametrize("wrong", [{"max_new_tokens": -1}, {"stop_strings": ("",)}])
+def test_stop_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(EngineError):
+        StopSettings(**wrong)
+
+
+def test_the_result_has_every_sampled_token(qwen2: Model) -> None:
+    prompt = qwen2.tokenizer.encode("Hello")
+    result = run_generation(qwen2, prompt, stops=StopSettings(max_new_tokens=5))
+    assert result.prompt_tokens == len(prompt)
+    assert len(result.tokens) == 5
+    assert result.finish == "length"
+
+
+def test_streamed_text_is_the_results_text(qwen2: Model) -> None:
+    pieces: list[str] = []
+    stops = StopSettings(max_new_tokens=60)
+    result = run_generation(qwen2, qwen2.tokenizer.encode("Hello"), stops=stops, on_text=pieces.append)
+    assert "".join(pieces) == result.text == qwen2.tokenizer.decode(result.tokens)
+
+
+def test_ctrl_c_in_the_loop_ends_with_abort(qwen2: Model) -> None:
+    def steps() -> Iterator[Step]:
+        yield Step("prefill", None, 1, 0, 1, (1,), None)
+        yield Step("decode", Pick(64, 1.0, 1.0, 2), 1, 1, 2, (2,), None)
+        raise KeyboardInterrupt
+
+    result = collect(steps(), 1, StopSettings(), qwen2.tokenizer)
+    assert (result.tokens, result.finish) == ((64,), "abort")
+    assert result.text == qwen2.tokenizer.decode([64])
+
+
+def test_ctrl_c_while_text_is_shown_ends_with_abort(qwen2: Model) -> None:
+    def interrupt(text: str) -> None:
+        raise KeyboardInterrupt
+
+    result = run_generation(qwen2, qwen2.tokenizer.encode("Hello"), on_text=interrupt)
+    assert result.finish == "abort"
+
+
+class TestTextStream:
+    def test_half_a_character_waits_for_its_other_half(self) -> None:
+        shown: list[str] = []
+        text = TextStream(on_text=shown.append)
+        for piece in (b"a", b"\xf0\x9f", b"\x8e", b"\x89!"):
+            text.feed(piece)
+        text.end(at_stop_string=False)
+        assert shown == ["a", "🎉!"]
+
+    def test_a_half_character_at_the_end_is_shown_as_such(self) -> None:
+        text = TextStream()
+        text.feed(b"a\xf0\x9f")
+        text.end(at_stop_string=False)
+        assert text.shown == "a\ufffd"
+
+    def test_what_may_begin_a_stop_string_is_held_back(self) -> None:
+        shown: list[str] = []
+        text = TextStream(("END",), shown.append)
+        text.feed(b"ab E")
+        assert shown == ["ab "]
+        text.feed(b"Nx")
+        assert shown == ["ab ", "ENx"]
+
+    def test_text_is_cut_before_the_stop_string(self) -> None:
+        text = TextStream(("END", "STOP"))
+        for piece in (b"one S", b"T", b"OP two"):
+            text.feed(piece)
+        text.end(at_stop_string=True)
+        assert text.shown == "one "
+
+    def test_an_unfinished_stop_string_is_text_after_all(self) -> None:
+        text = TextStream(("END",))
+        text.feed(b"the EN")
+        text.end(at_stop_string=False)
+        assert text.shown == "the EN"

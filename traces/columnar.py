@@ -49,7 +49,6 @@ class TableChecker:
         self._checker = Checker(rules, limit)
         self._run: Run | None = None
         self._notes = 0
-        self._lost = 0
         self.steps = 0
 
     @property
@@ -64,23 +63,10 @@ class TableChecker:
             if chunk.run is not self._run:
                 self._run = chunk.run
                 self._checker.start_run(chunk.run.facts)
-            check_chunk(self._checker, chunk, self._lost_before(chunk.first_step + len(chunk.rows)))
+            check_chunk(self._checker, chunk)
             self.steps = chunk.first_step + len(chunk.rows)
-            self._notes += chunk.note_frames
+            self._notes += len(chunk.notes)
         return self.steps < self._table.steps
-
-    def _lost_before(self, stop: int) -> list[int]:
-        """Numbers of the steps right before which bytes were lost that hold no frame: how many steps were lost there
-        is unknown, so nothing may be concluded across them."""
-        lost = [d for d in self._table.damage if not d.steps]
-        places = []
-        while self._lost < len(lost):
-            step = self._table.step_after(lost[self._lost].end)
-            if step > stop:
-                break
-            places.append(step)
-            self._lost += 1
-        return places
 
 
 def check_table(table: Table, rules: Iterable[Rule] | None = None, limit: int | None = FIRST_FAILURES) -> Report:
@@ -90,28 +76,34 @@ def check_table(table: Table, rules: Iterable[Rule] | None = None, limit: int | 
     return checker.report
 
 
-def check_chunk(checker: Checker, chunk: Chunk, lost_before: Iterable[int] = ()) -> None:
+def check_chunk(checker: Checker, chunk: Chunk) -> None:
     """Judge one chunk and leave the checker as if its steps had come one by one.
 
     Chunks with damaged rows are cut there; what lies across is unknown.
     """
-    notes = list(chunk.notes) + [(step, {"kind": "gap", "why": "damage"}) for step in lost_before]
-    notes.sort(key=lambda n: n[0])
     if chunk.bad is None:
-        _check_rows(checker, chunk.rows, chunk.first_step, notes)
+        _check_rows(checker, chunk.rows, chunk.first_step, chunk.notes)
         return
     edges = np.flatnonzero(np.diff(chunk.bad.astype(np.int8))) + 1
     for part in np.split(np.arange(len(chunk.rows)), edges):
         a, b = int(part[0]), int(part[-1]) + 1
         begin, end = chunk.first_step + a, chunk.first_step + b
         last = b == len(chunk.rows)
-        inside = [n for n in notes if (begin <= n[0] or a == 0) and (n[0] < end or last)]
+        inside = [n for n in chunk.notes if (begin <= n[0] or a == 0) and (n[0] < end or last)]
         if chunk.bad[a]:
-            for _, note in inside:
-                checker.note(note)
-            checker.skip(b - a)
+            _skip(checker, begin, end, inside)
         else:
             _check_rows(checker, chunk.rows[a:b], begin, inside)
+
+
+def _skip(checker: Checker, begin: int, end: int, notes: list[tuple[int, dict[str, Any]]]) -> None:
+    """Damaged steps [begin, end), with the notes that stand among them."""
+    checker.index = begin
+    for step, note in [*notes, (end, None)]:
+        if checker.index < step:
+            checker.skip(step - checker.index)
+        if note is not None:
+            checker.note(note)
 
 
 def _check_rows(checker: Checker, rows: Any, first_step: int, notes: list[tuple[int, dict[str, Any]]]) -> None:

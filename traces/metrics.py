@@ -30,9 +30,7 @@ class _Columns:
         self.run = run
         gathered: dict[str, list[Any]] = {}
         self.notes: list[tuple[int, dict[str, Any]]] = []
-        for chunk in table.chunks(run.first_step, table.run_end(run)):
-            if chunk.run is not run:
-                continue
+        for chunk in table.chunks_of(run):
             self.notes += chunk.notes
             rows = chunk.rows if chunk.bad is None else chunk.rows[~chunk.bad]
             for name, values in _needed(rows, run).items():

@@ -276,6 +276,8 @@ class Reader:
                 raise unreadable_run(self.source.path, frame)
             yield "damage", Damage(frame.start, frame.end, 0)
             return
+        if header.kind not in (frames.RUN, frames.NOTE, frames.END):
+            return  # of a later version
         value = frames.parse_json(self.source.read(frame.start + HEADER_SIZE, header.length))
         if value is None:
             yield "damage", Damage(frame.start, frame.end, 0)

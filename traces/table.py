@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -73,7 +73,8 @@ class Block(NamedTuple):
 
 
 class NoteAt(NamedTuple):
-    """A NOTE frame: `step` is how many steps stand before it."""
+    """A NOTE frame, or a place where bytes were lost (`length` is then their number, negative): `step` is how many
+    steps stand before it."""
 
     step: int
     offset: int
@@ -90,8 +91,6 @@ class Chunk(NamedTuple):
     bad: npt.NDArray[np.bool_] | None
     notes: list[tuple[int, dict[str, Any]]]
     """(index in the whole trace of the step that follows the note, note)"""
-    note_frames: int
-    """NOTE frames among these steps, damaged ones included"""
 
 
 class Table:
@@ -148,7 +147,7 @@ class Table:
         if frame is None:
             after = next_frame(window.read, at + 1, size)
             if after is not None:
-                self.damage.append(Damage(at, after, 0))
+                self._lose(at, after)
                 self._position = after
             return
         kind = frame.header.kind
@@ -160,11 +159,16 @@ class Table:
             self._notes.append(NoteAt(self.steps, at, frame.header.length, len(self.runs) - 1))
             self.complete = False
             return
-        value = self._json(at, frame.header.length)
+        data = self.source.read(at + HEADER_SIZE, frame.header.length)
+        if kind not in (frames.RUN, frames.END):
+            if not frames.intact(frame.header, data):
+                self._lose(at, frame.end)
+            return  # of a later version
+        value = frames.parse_json(data) if frames.intact(frame.header, data) else None
         if value is None:
             if kind == frames.RUN and not self.runs:
                 raise unreadable_run(self.path, frame)
-            self.damage.append(Damage(at, frame.end, 0))
+            self._lose(at, frame.end)
         elif kind == frames.RUN:
             self.runs.append(Run(value, self.path, self.steps))
             self.complete = False
@@ -177,15 +181,21 @@ class Table:
         if not self.runs:
             raise TraceError(f"{self.path}: steps before any run description; not a step trace")
         self.complete = False
-        if not self.runs[-1].decoder.holds(header) or not header.count:
-            if header.count:
-                self.damage.append(Damage(at, self._position, 0))
+        if not self.runs[-1].decoder.holds(header):
+            self._lose(at, self._position)
+            return
+        if not header.count:
             return
         frame_size = HEADER_SIZE + header.length
         alike = self._alike(window, at, frame_size, size)
         self._position = at + alike * frame_size
         self._append(Block(self.steps, at, frame_size, header.count, alike, len(self.runs) - 1))
         self.steps += alike * header.count
+
+    def _lose(self, start: int, end: int) -> None:
+        """Bytes that hold no frame: how many steps were in them is unknown, so a gap stands in their place."""
+        self._add_damage(Damage(start, end, 0))
+        self._notes.append(NoteAt(self.steps, start, start - end, len(self.runs) - 1))
 
     def _alike(self, window: _Window, at: int, frame_size: int, size: int) -> int:
         """How many frames from `at` have the same header but for the CRC and are certainly in place (1 or more)."""
@@ -229,16 +239,6 @@ class Table:
             return None
         return frames.parse_json(data[HEADER_SIZE:])
 
-    def step_after(self, offset: int) -> int:
-        """The number of the first step whose frame begins at or behind a byte offset."""
-        at = bisect_right([b.offset for b in self.blocks], offset - 1)
-        if at:
-            block = self.blocks[at - 1]
-            within = -(-(offset - block.offset) // block.size)
-            if within < block.frames:
-                return block.first_step + within * block.count
-        return self.blocks[at].first_step if at < len(self.blocks) else self.steps
-
     def run_at(self, step: int) -> Run:
         """The run a step belongs to."""
         return self.runs[bisect_right([r.first_step for r in self.runs], step) - 1]
@@ -250,21 +250,24 @@ class Table:
 
     def notes(self, first: int = 0, stop: int | None = None) -> list[tuple[int, dict[str, Any]]]:
         """(index of the step that follows, note) of the notes before or among steps [first, stop); a note behind the
-        last step belongs to the end. Damaged ones are added to `damage`."""
+        last step belongs to the end. A gap note stands where bytes were lost."""
         to_end = stop is None or stop >= self.steps
         a = bisect_right(self._notes, first - 1, key=lambda n: n.step)
         b = len(self._notes) if to_end or stop is None else bisect_right(self._notes, stop - 1, key=lambda n: n.step)
         return self._parsed(self._notes[a:b])
 
     def _parsed(self, places: list[NoteAt]) -> list[tuple[int, dict[str, Any]]]:
-        out = []
-        for place in places:
+        return [(place.step, self._note(place)) for place in places]
+
+    def _note(self, place: NoteAt) -> dict[str, Any]:
+        """The note; a gap note where it, or what stood there, is damaged."""
+        end = place.offset + (HEADER_SIZE + place.length if place.length >= 0 else -place.length)
+        if place.length >= 0:
             value = self._json(place.offset, place.length)
-            if value is None:
-                self._add_damage(Damage(place.offset, place.offset + HEADER_SIZE + place.length, 0))
-            else:
-                out.append((place.step, value))
-        return out
+            if value is not None:
+                return value
+            self._add_damage(Damage(place.offset, end, 0))
+        return {"kind": "gap", "why": f"damaged: bytes {place.offset} to {end}"}
 
     def _add_damage(self, damage: Damage) -> None:
         if damage.start not in self._bad_frames:
@@ -319,25 +322,32 @@ class Table:
 
     def chunks(self, first: int = 0, stop: int | None = None, first_note: int = 0) -> Iterator[Chunk]:
         """Steps [first, stop) in pieces of about CHUNK_BYTES, never across a run, with the notes among them; those
-        behind the last step come with the last piece. Notes before number `first_note` are left out."""
+        behind a run's last step come with its last piece. Notes before number `first_note` are left out."""
         stop = self.steps if stop is None else min(stop, self.steps)
-        done = first_note
         for number, run in enumerate(self.runs):
-            a, end = max(first, run.first_step), min(stop, self.run_end(run))
-            of_run = bisect_right(self._notes, number, key=lambda n: n.run)
-            behind = end == self.run_end(run)  # the notes behind the run's last step are its own
-            last_note = of_run if behind else bisect_right(self._notes, end - 1, hi=of_run, key=lambda n: n.step)
-            per_chunk = max(1, CHUNK_BYTES // run.dtype.itemsize)
-            while a < end or done < last_note:
-                b = max(a, min(a + per_chunk, end))
-                upto = last_note if b >= end else bisect_right(self._notes, b - 1, done, last_note, key=lambda n: n.step)
-                rows, bad = self.rows(a, b) if a < b else (np.zeros(0, run.dtype), None)
-                yield Chunk(run, a, rows, bad, self._parsed(self._notes[done:upto]), upto - done)
-                a, done = b, upto
+            yield from self._run_chunks(number, max(first, run.first_step), min(stop, self.run_end(run)), first_note)
+
+    def chunks_of(self, run: Run) -> Iterator[Chunk]:
+        """All steps and notes of one run, as `chunks` gives them."""
+        return self._run_chunks(self.runs.index(run), run.first_step, self.run_end(run), 0)
+
+    def _run_chunks(self, number: int, a: int, end: int, first_note: int) -> Iterator[Chunk]:
+        run = self.runs[number]
+        done = max(first_note, bisect_left(self._notes, number, key=lambda n: n.run))
+        of_run = bisect_right(self._notes, number, key=lambda n: n.run)
+        behind = end == self.run_end(run)  # the notes behind the run's last step are its own
+        last_note = of_run if behind else bisect_right(self._notes, end - 1, hi=of_run, key=lambda n: n.step)
+        per_chunk = max(1, CHUNK_BYTES // run.dtype.itemsize)
+        while a < end or done < last_note:
+            b = max(a, min(a + per_chunk, end))
+            upto = last_note if b >= end else bisect_right(self._notes, b - 1, done, last_note, key=lambda n: n.step)
+            rows, bad = self.rows(a, b) if a < b else (np.zeros(0, run.dtype), None)
+            yield Chunk(run, a, rows, bad, self._parsed(self._notes[done:upto]))
+            a, done = b, upto
 
     @property
     def note_count(self) -> int:
-        """How many NOTE frames the index has seen."""
+        """How many notes, and places where bytes were lost, the index has seen."""
         return len(self._notes)
 
     def records(self, first: int, stop: int) -> Iterator[dict[str, Any] | None]:

@@ -91,7 +91,7 @@ class TraceWriter:
         layout = self._layout
         text = values.get("text")
         if text is not None and (type(text) is not bytes or len(text) > fields.TEXT_BYTES or text[-1:] == b"\0"):
-            values["text"] = text = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+            values["text"] = text = _text_bytes(text)
             if len(text) > layout.text_bytes or text[-1:] == b"\0":
                 self.note("text", step=self.steps, text=text.decode("utf-8", "surrogateescape"))
         record = layout.pack(values)
@@ -286,19 +286,19 @@ class _Layout:
         """One record. The fast way first; a value that does not fit as it is takes the careful way."""
         get = values.get
         flat: List[Any] = []
-        for name, size, absent in self._plan:
-            value = get(name)
-            if value is None:
-                value = absent
-            elif size and len(value) != size:
-                return self._pack_carefully(values)
-            if size:
-                flat.extend(value)
-            else:
-                flat.append(value)
-        if not values.keys() <= self.names:
-            return self._pack_carefully(values)
         try:
+            for name, size, absent in self._plan:
+                value = get(name)
+                if value is None:
+                    value = absent
+                elif size and len(value) != size:
+                    return self._pack_carefully(values)
+                if size:
+                    flat.extend(value)
+                else:
+                    flat.append(value)
+            if not values.keys() <= self.names:
+                return self._pack_carefully(values)
             return self._struct.pack(*flat)
         except (struct.error, TypeError, OverflowError):
             return self._pack_carefully(values)
@@ -323,7 +323,7 @@ def _fitted(column: Column, value: Any) -> Sequence[Any]:
     if column.name == "finish" and isinstance(value, str):
         value = fields.FINISH.get(value, value)
     if column.is_bytes:
-        return [_as_bytes(column, value)[: column.size]]
+        return [b"" if value is None else _text_bytes(value, column.name)[: column.size]]
     if value is None:
         return [column.absent] * column.size
     if not column.shape:
@@ -339,15 +339,13 @@ def _fitted(column: Column, value: Any) -> Sequence[Any]:
     return [_number(column, item) for item in items]
 
 
-def _as_bytes(column: Column, value: Any) -> bytes:
-    if value is None:
-        return b""
+def _text_bytes(value: Any, name: str = "text") -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     try:
-        return bytes(value)
+        return bytes(memoryview(value)) if not isinstance(value, (list, tuple)) else bytes(value)
     except (TypeError, ValueError):
-        raise FieldError("%s takes bytes, not %r" % (column.name, value)) from None
+        raise FieldError("%s takes bytes or a string, not %r" % (name, value)) from None
 
 
 def _number(column: Column, value: Any) -> Any:

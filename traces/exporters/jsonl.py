@@ -8,42 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from traces.table import Table
+from traces.table import Chunk, Table
 
 
 def lines(table: Table) -> Iterator[str]:
     """One JSON object a line, without line feeds. A damaged frame becomes a gap note in its place."""
-    run = None
-    for chunk in table.chunks():
-        if chunk.run is not run:
-            if run is not None:
-                yield from _end(run)
-            run = chunk.run
-            yield _json({"format": "stepscope", "version": 1, **run.facts})
-        notes = iter(chunk.notes)
-        pending = next(notes, None)
-        raw = run.decoder.raw(np.ascontiguousarray(chunk.rows).tobytes(), len(chunk.rows))
-        lost = False
-        for i, record in enumerate(raw):
-            while pending is not None and pending[0] <= chunk.first_step + i:
-                yield _json({"note": pending[1]})
-                pending = next(notes, None)
-            damaged = chunk.bad is not None and bool(chunk.bad[i])
-            if damaged and not lost:
-                yield _json({"note": {"kind": "gap", "why": f"damaged frame at step {chunk.first_step + i}"}})
-            elif not damaged:
-                yield _json(run.decoder.plain(record))
-            lost = damaged
-        while pending is not None:
-            yield _json({"note": pending[1]})
-            pending = next(notes, None)
-    if run is not None:
-        yield from _end(run)
+    for run in table.runs:
+        yield _json({"format": "stepscope", "version": 1, **run.facts})
+        for chunk in table.chunks_of(run):
+            for value in _in_file_order(chunk):
+                yield _json(value)
+        if run.end_facts is not None:
+            yield _json({"note": {"kind": "end", **run.end_facts}})
 
 
-def _end(run: Any) -> Iterator[str]:
-    if run.end_facts is not None:
-        yield _json({"note": {"kind": "end", **run.end_facts}})
+def _in_file_order(chunk: Chunk) -> Iterator[dict[str, Any]]:
+    notes, lost = list(chunk.notes), False
+    decoder = chunk.run.decoder
+    raw = decoder.raw(np.ascontiguousarray(chunk.rows).tobytes(), len(chunk.rows))
+    for step, record in enumerate(raw, chunk.first_step):
+        while notes and notes[0][0] <= step:
+            yield {"note": notes.pop(0)[1]}
+        damaged = chunk.bad is not None and bool(chunk.bad[step - chunk.first_step])
+        if not damaged:
+            yield decoder.plain(record)
+        elif not lost:
+            yield {"note": {"kind": "gap", "why": f"damaged frame at step {step}"}}
+        lost = damaged
+    for _, note in notes:
+        yield {"note": note}
 
 
 def _json(value: dict[str, Any]) -> str:

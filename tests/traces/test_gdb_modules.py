@@ -1,0 +1,35 @@
+"""What gdb loads is Python 3.8 and needs nothing but the standard library: a board's gdb has no packages."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOADED = [ROOT / "traces" / f"{name}.py"
+          for name in ("__init__", "fields", "frames", "writer", "reader", "rules", "check")]  # fmt: skip
+LOADED += sorted((ROOT / "gdb_scripts").rglob("*.py"))
+ALLOWED = set(sys.stdlib_module_names) | {"gdb", "traces", "gdb_scripts"}
+
+
+@pytest.mark.parametrize("path", LOADED, ids=lambda p: str(p.relative_to(ROOT)))
+def test_parses_as_python_3_8_and_imports_only_the_standard_library(path: Path) -> None:
+    tree = ast.parse(path.read_text(), str(path), feature_version=(3, 8))
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        for name in names:
+            assert name.split(".")[0] in ALLOWED, f"{path.name}:{node.lineno} imports {name}"
+
+
+def test_they_load_without_any_installed_package() -> None:
+    modules = "traces, traces.fields, traces.frames, traces.writer, traces.reader, traces.rules, traces.check"
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {modules}; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

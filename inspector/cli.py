@@ -101,8 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:
-        module = importlib.import_module(f"inspector.commands.{verb}_" if verb == "import" else
-                                         f"inspector.commands.{verb}")
+        module = importlib.import_module(
+            f"inspector.commands.{verb}_" if verb == "import" else f"inspector.commands.{verb}"
+        )
         sub = verbs.add_parser(
             verb,
             help=module.HELP,

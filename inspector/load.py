@@ -40,8 +40,11 @@ def state_of(table: Table) -> list[str]:
     if not table.complete:
         torn = table.torn
         tail = f"; bytes {torn[0]} to {torn[1]} are half a frame" if torn else ""
-        lines.append(f"cut off: no END frame after step {table.steps - 1}{tail}" if table.steps
-                     else f"cut off: no END frame, and no step was recorded{tail}")
+        lines.append(
+            f"cut off: no END frame after step {table.steps - 1}{tail}"
+            if table.steps
+            else f"cut off: no END frame, and no step was recorded{tail}"
+        )
     elif table.torn:
         lines.append("bytes {} to {} behind the END frame are no frame".format(*table.torn))
     for damage in table.damage[:5]:

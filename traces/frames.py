@@ -31,7 +31,7 @@ class Header(NamedTuple):
     """The 16 bytes before a payload."""
 
     kind: int
-    count: int
+    n_records: int
     length: int
     crc: int
 
@@ -80,7 +80,7 @@ def header_at(data: bytes, offset: int = 0) -> Optional[Header]:
 
 def intact(header: Header, payload: bytes) -> bool:
     """Whether the payload is the one the header was written for."""
-    crc = zlib.crc32(_COVERED.pack(header.kind, header.count, header.length))
+    crc = zlib.crc32(_COVERED.pack(header.kind, header.n_records, header.length))
     return len(payload) == header.length and zlib.crc32(payload, crc) == header.crc
 
 

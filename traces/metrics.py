@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traces.check import PREFILL, VERIFY, count
+from traces.context import PREFILL, VERIFY, count
 from traces.fields import FINISH, FINISH_NAMES
 from traces.table import Run, Table
 

@@ -183,7 +183,7 @@ class Decoder:
 
     def holds(self, header: Header) -> bool:
         """Whether a STEPS header has the length that its count of this run's records needs."""
-        used = header.count * self.record_size
+        used = header.n_records * self.record_size
         return header.length == used + (-used % 8)
 
     def raw(self, payload: bytes, count: int) -> Iterator[Dict[str, Any]]:
@@ -299,11 +299,11 @@ class Reader:
             yield "damage", Damage(frame.start, frame.end, 0)
             return
         if frame.damaged:
-            self.steps += frame.header.count
-            yield "damage", Damage(frame.start, frame.end, frame.header.count)
+            self.steps += frame.header.n_records
+            yield "damage", Damage(frame.start, frame.end, frame.header.n_records)
             return
         payload = self.source.read(frame.start + HEADER_SIZE, frame.header.length)
-        for record in self.decoder.raw(payload, frame.header.count):
+        for record in self.decoder.raw(payload, frame.header.n_records):
             self.steps += 1
             yield "step", record
 

@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 
 def negation(claim: Any) -> Any:
     """`not` for a bool or a column of bools: ~True is -2 on plain ints."""
-    return True > claim
+    return claim < True
 
 
 def pick(condition: Any, yes: Any, no: Any) -> Any:
@@ -106,7 +106,8 @@ def _kv01_explain(s: Any) -> Finding:
 
 
 def _kv02(s: Any) -> Claim:
-    differ = ((s.cache_min >= 0) & (s.cache_min != s.cache_max)) | ((s.before_min >= 0) & (s.before_min != s.before_max))
+    after = (s.cache_min >= 0) & (s.cache_min != s.cache_max)
+    differ = after | ((s.before_min >= 0) & (s.before_min != s.before_max))
     all_seen = ((s.cache_unseen == 0) & (s.cache_min >= 0)) | ((s.before_unseen == 0) & (s.before_min >= 0))
     return s.layers_known & (all_seen | differ), negation(differ)
 
@@ -264,7 +265,8 @@ def _kv08(s: Any) -> Claim:
 
 def _kv08_explain(s: Any) -> Finding:
     if s.shifts > 1:
-        return Finding(None, 1, s.shifts, "a full context was shifted %d times before this step: expected once" % s.shifts)
+        text = "a full context was shifted %d times before this step: expected once" % s.shifts
+        return Finding(None, 1, s.shifts, text)
     expected = s.prev_len - s.removed
     text = "%d rows less %d discarded (keeping %d): expected %d, seen %d"
     text = text % (s.prev_len, s.shift_discard, max(s.shift_keep, 0), expected, s.seq_before)

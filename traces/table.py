@@ -37,10 +37,7 @@ class Run:
         self.first_step = first_step
         self.end_facts: dict[str, Any] | None = None
         self.dtype = np.dtype(
-            [
-                (c.name, "S%d" % c.size) if c.is_bytes else (c.name, _NUMPY[c.dtype], c.shape)
-                for c in self.decoder.columns
-            ]
+            [(c.name, f"S{c.size}") if c.is_bytes else (c.name, _NUMPY[c.dtype], c.shape) for c in self.decoder.columns]
         )
         self.names = frozenset(self.dtype.names or ())
 
@@ -57,19 +54,19 @@ class Run:
 
 
 class Block(NamedTuple):
-    """`frames` neighbouring frames of `count` steps each, `size` bytes a frame, header included."""
+    """`frames` neighbouring frames of `per_frame` steps each, `size` bytes a frame, header included."""
 
     first_step: int
     offset: int
     size: int
-    count: int
+    per_frame: int
     frames: int
     run: int
 
     @property
     def end_step(self) -> int:
         """One past the last step."""
-        return self.first_step + self.count * self.frames
+        return self.first_step + self.per_frame * self.frames
 
 
 class NoteAt(NamedTuple):
@@ -116,8 +113,11 @@ class Table:
         if index:
             self.refresh()
             if not self.runs:
-                raise TraceError(f"{self.path}: no complete run description in it yet (cut off at the start?)"
-                                 if self.source.size else f"{self.path}: the file is empty")
+                raise TraceError(
+                    f"{self.path}: no complete run description in it yet (cut off at the start?)"
+                    if self.source.size
+                    else f"{self.path}: the file is empty"
+                )
 
     def refresh(self, max_bytes: int | None = None) -> bool:
         """Index what was appended since; at most about `max_bytes` of it. True if the file holds more to index."""
@@ -184,13 +184,13 @@ class Table:
         if not self.runs[-1].decoder.holds(header):
             self._lose(at, self._position)
             return
-        if not header.count:
+        if not header.n_records:
             return
         frame_size = HEADER_SIZE + header.length
         alike = self._alike(window, at, frame_size, size)
         self._position = at + alike * frame_size
-        self._append(Block(self.steps, at, frame_size, header.count, alike, len(self.runs) - 1))
-        self.steps += alike * header.count
+        self._append(Block(self.steps, at, frame_size, header.n_records, alike, len(self.runs) - 1))
+        self.steps += alike * header.n_records
 
     def _lose(self, start: int, end: int) -> None:
         """Bytes that hold no frame: how many steps were in them is unknown, so a gap stands in their place."""
@@ -219,14 +219,15 @@ class Table:
                 break
             want *= 8
         end = at + found * frame_size
-        in_place = end == size or size - end < HEADER_SIZE or frames.header_at(window.read(end, HEADER_SIZE)) is not None
+        at_end = end == size or size - end < HEADER_SIZE
+        in_place = at_end or frames.header_at(window.read(end, HEADER_SIZE)) is not None
         return max(1, found if in_place else found - 1)
 
     def _append(self, block: Block) -> None:
         if self.blocks:
             last = self.blocks[-1]
             touches = last.offset + last.size * last.frames == block.offset and last.end_step == block.first_step
-            if touches and (last.size, last.count, last.run) == (block.size, block.count, block.run):
+            if touches and (last.size, last.per_frame, last.run) == (block.size, block.per_frame, block.run):
                 self.blocks[-1] = last._replace(frames=last.frames + block.frames)
                 return
         self.blocks.append(block)
@@ -286,14 +287,14 @@ class Table:
         while first < stop:
             block = self.blocks[at]
             last = min(stop, block.end_step)
-            i, skip = divmod(first - block.first_step, block.count)
-            j = -(-(last - block.first_step) // block.count)
+            i, skip = divmod(first - block.first_step, block.per_frame)
+            j = -(-(last - block.first_step) // block.per_frame)
             data = self.source.read(block.offset + i * block.size, (j - i) * block.size)
             if len(data) < (j - i) * block.size:
                 raise TraceError(f"{self.path}: became shorter while it was being read")
             for k in self._damaged(block, i, data):
-                start = max(k * block.count + block.first_step, first)
-                bad.append((start, min(start + block.count, last)))
+                start = max(k * block.per_frame + block.first_step, first)
+                bad.append((start, min(start + block.per_frame, last)))
             records = _records(data, self.runs[block.run].dtype, block, j - i)
             pieces.append(records[skip : skip + last - first])
             first, at = last, at + 1
@@ -310,14 +311,14 @@ class Table:
         """Numbers, within the block, of the frames in `data` whose CRC does not hold."""
         size, crc32 = block.size, zlib.crc32
         view = memoryview(data)
-        start = crc32(view[4 : _COVERED])  # kind, count and length are alike in all of them
+        start = crc32(view[4:_COVERED])  # kind, count and length are alike in all of them
         n = len(data) // size
         stored = np.ndarray((n,), _HEADER_WORDS, data, _COVERED, (size,))
         computed = [crc32(view[at : at + size - HEADER_SIZE], start) for at in range(HEADER_SIZE, n * size, size)]
         wrong = np.nonzero(stored != np.array(computed, _HEADER_WORDS))[0]
         for k in wrong:
             offset = block.offset + (first_frame + int(k)) * size
-            self._add_damage(Damage(offset, offset + size, block.count))
+            self._add_damage(Damage(offset, offset + size, block.per_frame))
         return [first_frame + int(k) for k in wrong]
 
     def chunks(self, first: int = 0, stop: int | None = None, first_note: int = 0) -> Iterator[Chunk]:
@@ -375,10 +376,10 @@ class Table:
 
 def _records(data: bytes, dtype: np.dtype[Any], block: Block, n_frames: int) -> Rows:
     """The records of neighbouring frames, without their headers; copied only where a frame holds several."""
-    if block.count == 1 or n_frames == 1:
-        stride = block.size if block.count == 1 else dtype.itemsize
-        return np.ndarray((n_frames * block.count,), dtype, data, HEADER_SIZE, (stride,))
-    width = block.count * dtype.itemsize
+    if block.per_frame == 1 or n_frames == 1:
+        stride = block.size if block.per_frame == 1 else dtype.itemsize
+        return np.ndarray((n_frames * block.per_frame,), dtype, data, HEADER_SIZE, (stride,))
+    width = block.per_frame * dtype.itemsize
     # as bytes: numpy copies structured records field by field
     payloads: Rows = np.ndarray((n_frames, width), np.uint8, data, HEADER_SIZE, (block.size, 1))
     return np.ascontiguousarray(payloads).reshape(-1).view(dtype)

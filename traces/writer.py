@@ -401,7 +401,7 @@ class Recorder:
         return time.monotonic_ns() - self._start_ns
 
     def request(self, seq_id: int = 0, **facts: Any) -> None:
-        """A request arrives: prompt_tokens, n_reused, max_new_tokens, prompt, prompt_ids. `t_ns` is now unless given."""
+        """A request arrives: prompt_tokens, n_reused, max_new_tokens, prompt, prompt_ids; `t_ns` defaults to now."""
         facts.setdefault("t_ns", self.now_ns())
         self._open.add(seq_id)
         self.note("request", seq_id=seq_id, **facts)
@@ -458,13 +458,14 @@ class Recorder:
         shapes = {name: len(v) for name, v in first.items() if name != "text" and hasattr(v, "__len__")}
         if self._n_layers and "cache_len" not in first:
             shapes["cache_len"] = self._n_layers
-        names = list(fields.REQUIRED) + [n for n in self._USUAL]
+        names = list(fields.REQUIRED) + list(self._USUAL)
         names += [n for n in list(first) + self._extra if n not in names]
         unknown = [n for n in names if n not in fields.FIELDS]
         if unknown:
             raise FieldError("%s: not in the vocabulary; see FORMAT.md for the names" % ", ".join(unknown))
         if "draft_ids" in names:
-            shapes["draft_ids"] = max(shapes.get("draft_ids", 0), int(self._run.get("draft", {}).get("k", 16)))
+            most = int(self._run.get("draft", {}).get("k", 16))
+            shapes["draft_ids"] = max(shapes.get("draft_ids", 0), most)
         for name in self._extra:
             if fields.FIELDS[name].per_layer != "no" and self._n_layers:
                 shapes.setdefault(name, self._n_layers)
@@ -489,7 +490,7 @@ def record(
     n_layers: layers with a full KV cache; pass `layers=[{"kind": ...}, ...]` instead where they differ.
     fields: names that later steps will have and the first does not.
     flush: "step" or "interval" (50 ms), see TraceWriter.
-    run: facts of the run, by the names of FORMAT.md: model={"vocab_size": ...}, kv={"capacity": ...}, stop={...} ...
+    run: facts of the run, by the names of FORMAT.md: model={"vocab_size": ...}, kv={"capacity": ...} and so on.
     Raises TraceError at once where the file cannot be written.
     """
     run.setdefault("producer", {"name": "traces.record"})

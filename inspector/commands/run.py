@@ -29,7 +29,9 @@ _INTERRUPTED = 130
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("model", metavar="MODEL", nargs="?", help="a Hugging Face model folder; the embedded one without")
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", help="a Hugging Face model folder; the embedded one without"
+    )
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("-p", "--prompt", metavar="TEXT", help="what to ask, put through the model's chat template")
     prompt.add_argument("--prompt-file", metavar="FILE", help="the same from a file, - for standard input")
@@ -40,14 +42,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-trace", action="store_true", help="generate only")
     parser.add_argument("--live", action="store_true", help="show the steps while they happen")
     _stops(parser.add_argument_group("when to stop"))
-    _sampling(parser.add_argument_group("sampling", "greedy unless a temperature above 0 is given; what then stays "
-                                        "open is taken from the model's generation_config.json"))
+    _sampling(
+        parser.add_argument_group(
+            "sampling",
+            "greedy unless a temperature above 0 is given; what then stays "
+            "open is taken from the model's generation_config.json",
+        )
+    )
 
 
 def _stops(group: Any) -> None:
     group.add_argument("--max-new-tokens", metavar="N", type=int, default=256, help="at most N tokens (default 256)")
     group.add_argument("--ignore-eos", action="store_true", help="go on after an end token, to --max-new-tokens")
-    group.add_argument("--stop", metavar="TEXT", action="append", default=[], help="stop where TEXT appears; repeatable")
+    group.add_argument(
+        "--stop", metavar="TEXT", action="append", default=[], help="stop where TEXT appears; repeatable"
+    )
 
 
 def _sampling(group: Any) -> None:
@@ -55,7 +64,9 @@ def _sampling(group: Any) -> None:
     group.add_argument("--top-k", metavar="K", type=int, help="only the K best; 0 is off")
     group.add_argument("--top-p", metavar="P", type=float, help="only the best that together reach P; 1 is off")
     group.add_argument("--min-p", metavar="P", type=float, help="only those at least P times as likely as the best")
-    group.add_argument("--repetition-penalty", metavar="R", type=float, help="divide the logits of ids that came before")
+    group.add_argument(
+        "--repetition-penalty", metavar="R", type=float, help="divide the logits of ids that came before"
+    )
     group.add_argument("--seed", metavar="N", type=int, help="repeat the same draw")
 
 

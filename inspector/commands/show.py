@@ -28,8 +28,13 @@ _NOTES = ("shift", "rollback", "gap", "finish", "totals", "message")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("trace", metavar="TRACE", help="a step trace, or JSON Lines of one")
-    parser.add_argument("--steps", metavar="A:B", type=_steps, default=(None, None),
-                        help="only steps A up to, not including, B; negative counts from the end")
+    parser.add_argument(
+        "--steps",
+        metavar="A:B",
+        type=_steps,
+        default=(None, None),
+        help="only steps A up to, not including, B; negative counts from the end",
+    )
     parser.add_argument("--json", action="store_true", help="every recorded field, as one JSON object")
 
 

@@ -55,8 +55,11 @@ def lines(figures: dict[str, Any]) -> list[str]:
         f"{'requests' if several else 'request'}: {whole['tokens']} tokens out in {duration(whole['ms'])} "
         f"({_rate(whole['tok_s'])}), {figures['forwards']} forwards"
     )
-    out.append("finish: " + ", ".join(f"seq {r['seq_id']} {r['finish'] or 'none'}" for r in figures["requests"][:8])
-               if several else f"finish: {figures['finish'] or 'none'}")
+    out.append(
+        "finish: " + ", ".join(f"seq {r['seq_id']} {r['finish'] or 'none'}" for r in figures["requests"][:8])
+        if several
+        else f"finish: {figures['finish'] or 'none'}"
+    )
     parts = figures["unaccounted"]
     out.append(
         f"unaccounted: {_ms(figures['unaccounted_ms'])} ({_ms(parts['between_steps_ms'])} between steps, "

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOADED = [ROOT / "traces" / f"{name}.py"
-          for name in ("__init__", "fields", "frames", "writer", "reader", "rules", "check")]  # fmt: skip
+          for name in ("__init__", "fields", "frames", "writer", "reader", "rules", "context", "check")]  # fmt: skip
 LOADED += sorted((ROOT / "gdb_scripts").rglob("*.py"))
 ALLOWED = set(sys.stdlib_module_names) | {"gdb", "traces", "gdb_scripts"}
 
@@ -30,6 +30,8 @@ def test_parses_as_python_3_8_and_imports_only_the_standard_library(path: Path) 
 
 
 def test_they_load_without_any_installed_package() -> None:
-    modules = "traces, traces.fields, traces.frames, traces.writer, traces.reader, traces.rules, traces.check"
+    modules = ", ".join(
+        f"traces.{path.stem}".replace(".__init__", "") for path in LOADED if path.parent.name == "traces"
+    )
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {modules}; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

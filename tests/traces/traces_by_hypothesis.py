@@ -101,7 +101,7 @@ notes = st.one_of(
     st.fixed_dictionaries({"kind": st.just("finish"), "seq_id": st.integers(0, 2), "finish": st.just("abort")}),
     st.fixed_dictionaries(
         {"kind": st.just("totals"), "seq_id": st.integers(0, 2)},
-        optional={k: small for k in ("prompt_tokens", "n_reused", "fed", "rows", "generated")},
+        optional=dict.fromkeys(("prompt_tokens", "n_reused", "fed", "rows", "generated"), small),
     ),
     st.fixed_dictionaries({"kind": st.just("message"), "text": st.text(max_size=5)}),
 )

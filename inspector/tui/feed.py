@@ -84,7 +84,14 @@ class Feed:
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
-            busy = self.turn()
+            try:
+                busy = self.turn()
+            except Exception as error:
+                # a fault of ours must not look like a trace at rest
+                self._problem = f"reading stopped, a fault of stepscope: {type(error).__name__}: {error}"
+                self._publish()
+                self._opened.set()
+                return
             if not self._judging.is_set():
                 self._judging.wait(PERIOD_S if self.follow or busy else None)
             elif not busy:
@@ -204,7 +211,7 @@ class _Measured:
         for chunk in table.chunks(self.steps, stop, self._notes):
             for step, note in chunk.notes:
                 self._note(step, note)
-            self._notes += chunk.note_frames
+            self._notes += len(chunk.notes)
             rows = chunk.rows if chunk.bad is None else chunk.rows[~chunk.bad]
             self._rows(rows, chunk.first_step)
             self.steps = chunk.first_step + len(chunk.rows)

@@ -1,4 +1,4 @@
-"""Lines of text with roles, and fitting them into terminal cells. What a role looks like is the style sheet's matter."""
+"""Lines of text with roles, and fitting them into terminal cells. The style sheet says what a role looks like."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ Line = list[Part]
 PLAIN, DIM, STRONG, TITLE = "plain", "dim", "strong", "title"
 GOOD, FAIL, UNKNOWN = "good", "fail", "unknown"
 MARK, GEMM, ATTENTION = "mark", "gemm", "attention"
-ROLES = (PLAIN, DIM, STRONG, TITLE, GOOD, FAIL, UNKNOWN, MARK, GEMM, ATTENTION)
+SIGNS = {GOOD: "good-sign", FAIL: "fail-sign", UNKNOWN: "unknown-sign"}
+"""A word set off from its line: the state"""
+ROLES = (PLAIN, DIM, STRONG, TITLE, GOOD, FAIL, UNKNOWN, MARK, GEMM, ATTENTION, *SIGNS.values())
 
 LEFT_TO_RIGHT = "\u200e"
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def fit(text: str, width: int, right: bool = False) -> str:
@@ -45,12 +46,11 @@ def fit(text: str, width: int, right: bool = False) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """`share` (0 to 1) of `width` cells as a bar of eighths, padded to `width`. Anything above 0 is seen."""
+    """`share` (0 to 1) of `width` cells as a bar of half cells, padded to `width`. Anything above 0 is seen."""
     if not share > 0 or width <= 0:
         return " " * max(width, 0)
-    eighths = min(max(1, round(share * width * 8)), width * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
+    halves = min(max(1, round(share * width * 2)), width * 2)
+    return ("━" * (halves // 2) + "╸" * (halves % 2)).ljust(width)
 
 
 def clip(line: Line, width: int) -> Line:
@@ -66,6 +66,13 @@ def clip(line: Line, width: int) -> Line:
         out.append((text, role))
         left -= size
     return out
+
+
+def padded(line: Line, width: int, role: str = PLAIN) -> Line:
+    """A line in exactly `width` cells: cut, or filled with blanks of `role`."""
+    out = clip(line, width)
+    missing = width - length(out)
+    return [*out, (" " * missing, role)] if missing > 0 else out
 
 
 def length(line: Line) -> int:

@@ -17,6 +17,7 @@ from inspector.tui.lines import (
     GOOD,
     MARK,
     PLAIN,
+    SIGNS,
     STRONG,
     TITLE,
     UNKNOWN,
@@ -31,8 +32,8 @@ from inspector.tui.lines import (
 from inspector.tui.model import RuleState, Snapshot, State, Verdicts
 from inspector.tui.pages import Passage
 
-SIGNS = {"fail": "✗", "unknown": "?", "pass": "✓", "n/a": "-"}
-WEIGHTS = {"fail": FAIL, "unknown": UNKNOWN, "pass": GOOD, "n/a": DIM}
+_MARKS = {"fail": "✗", "unknown": "?", "pass": "✓", "n/a": "-"}
+_ROLES = {"fail": FAIL, "unknown": UNKNOWN, "pass": GOOD, "n/a": DIM}
 BETWEEN = " │ "
 
 
@@ -41,13 +42,13 @@ BETWEEN = " │ "
 
 def head(snapshot: Snapshot, state: State, tail: str, width: int, height: int, step: int) -> list[Line]:
     """The head's lines: the state and the file; steps, verdict and speed; the run. `tail`: what waits below."""
-    weight = {"good": GOOD, "fail": FAIL}.get(state.weight, UNKNOWN)
-    first: Line = [(f" {state.word} ", weight + "-sign"), (" " + visible(snapshot.path), STRONG)]
+    first: Line = [(f" {state.word} ", SIGNS[state.weight]), (" " + visible(snapshot.path), STRONG)]
     if state.detail:
-        first.append((BETWEEN + visible(state.detail), weight))
+        first.append((BETWEEN + visible(state.detail), state.weight))
     lines = [first, _figures(snapshot, tail), *_run_lines(snapshot.run_facts(step), width)]
     if height == 1:
-        lines[0] = [first[0], (f" {snapshot.steps:,} steps", STRONG), *_joined_by(" ", _tail_and_verdict(snapshot, tail))]
+        said = _joined_by(" ", [[(f" {snapshot.steps:,} steps", STRONG)], *_tail_and_verdict(snapshot, tail)])
+        lines[0] = [first[0], *said]
     return [clip(line, width) for line in lines[:height]]
 
 
@@ -67,7 +68,7 @@ def _figures(snapshot: Snapshot, tail: str) -> Line:
     if pace.ttft_ms is not None:
         which = "first TTFT" if pace.several_requests else "TTFT"
         parts.append([(f"{which} {film.milliseconds(pace.ttft_ms)} ms", PLAIN)])
-    return _joined_by(BETWEEN, parts)[0:] if parts else []
+    return _joined_by(BETWEEN, parts)
 
 
 def _tail_and_verdict(snapshot: Snapshot, tail: str) -> list[Line]:
@@ -233,57 +234,71 @@ def layers(step: Step | str | None, run: dict[str, Any], width: int) -> tuple[li
     kept = [grid.titles(), grid.whole(step)]
     lines = [grid.layer(layer) for layer in found]
     if step.get("lm_head_ms") is not None and lines:
-        lines.append(grid.line("head", "", None, None, step["lm_head_ms"], None))
+        lines.append(grid.head(step["lm_head_ms"]))
     return kept, lines
 
 
 class _Grid:
     """Columns of the layers panel: numbers as wide as they must be, bars in what is left."""
 
+    NAME, TIME, LONGEST_BAR = 5, 5, 16
+
     def __init__(self, found: list[Layer], width: int) -> None:
         self._width = width
-        self._kind = max((len(layer.kind) for layer in found), default=0)
-        self._kind = min(self._kind, 10) + 1 if self._kind else 0
+        kind = max((len(layer.kind) for layer in found), default=0)
+        self._name = min(self.NAME + 1 + kind, 16) if kind else self.NAME
         self._rows = max([4, *(len(film.count(layer.rows)) for layer in found)])
         self._gemm_most = max((layer.gemm or 0.0 for layer in found), default=0.0)
         self._attention_most = max((layer.attention or 0.0 for layer in found), default=0.0)
-        numbers = 4 + self._kind + 1 + self._rows + 1 + 6 + 7
-        self._bar = max(0, min(16, (width - numbers - 3) // 2))
+        if width < self._numbers + 8:
+            self._name = max(3, self._name - 2)  # a bar says more than the word "layer"
+        self._bar = max(0, min(self.LONGEST_BAR, (width - self._numbers) // 2 - 1))
+
+    @property
+    def _numbers(self) -> int:
+        return self._name + 1 + self._rows + 1 + self.TIME + 1 + self.TIME
 
     def titles(self) -> Line:
         """The column names."""
-        names = f"{'layer'[:4 + self._kind]:<{4 + self._kind}} {'rows':>{self._rows}} "
-        times = f"{'GEMM':>6} {'':{self._bar}} {'attn':>6}" if self._bar else f"{'GEMM':>6} {'attn':>6}"
+        names = fit("layer" if self._name >= self.NAME else "", self._name) + " " + fit("rows", self._rows, right=True)
+        gap = " " * (self._bar + 1 if self._bar else 0)
+        times = f" {'GEMM':>{self.TIME}}{gap} {'attn':>{self.TIME}}"
         return clip([(names + times, TITLE)], self._width)
 
     def whole(self, step: Step) -> Line:
         """The step over all layers."""
         rows = step.get("cache_len")
-        return self.line("all", "", None if isinstance(rows, list) else rows, None, film.gemm(step), film.attention(step))
+        one_count = None if isinstance(rows, list) else rows
+        return self._line("all", TITLE, one_count, None, (film.gemm(step), 0.0), (film.attention(step), 0.0))
 
     def layer(self, layer: Layer) -> Line:
         """One layer."""
-        return self.line(
-            str(layer.index), layer.kind, layer.rows, layer.agrees, layer.gemm, layer.attention, bars=True
-        )
+        name = f"{layer.index:>3} {layer.kind}" if self._name < self.NAME or layer.kind else f"{layer.index:>{self.NAME}}"
+        gemm = layer.gemm, self._share(layer.gemm, self._gemm_most)
+        attention = layer.attention, self._share(layer.attention, self._attention_most)
+        return self._line(name, PLAIN, layer.rows, layer.agrees, gemm, attention)
 
-    def line(
-        self, name: str, kind: str, rows: int | None, agrees: bool | None, gemm: float | None,
-        attention: float | None, bars: bool = False,
+    def head(self, ms: float) -> Line:
+        """The product that makes the logits: of no layer."""
+        return self._line("head", TITLE, None, None, (ms, 0.0), (None, 0.0))
+
+    def _line(
+        self, name: str, role: str, rows: int | None, agrees: bool | None,
+        gemm: tuple[float | None, float], attention: tuple[float | None, float],
     ) -> Line:  # fmt: skip
-        """A row of the grid; `!` behind rows that disagree."""
+        """A row of the grid; `!` behind rows that disagree. A time comes with its share of the longest bar."""
+        said = "" if rows is None and role == TITLE else film.count(rows)
         wrong = agrees is False
-        left = fit(name, 4, right=name.isdigit()) + (fit(" " + kind, self._kind) if self._kind else "")
-        out: Line = [(left, PLAIN if bars else TITLE)]
-        count = fit(film.count(rows) if rows is not None or bars else "", self._rows, right=True)
-        out.append((f" {count}{'!' if wrong else ' '}", FAIL if wrong else PLAIN))
-        out.append((fit(film.milliseconds(gemm), 6, right=True), PLAIN))
-        if self._bar:
-            out.append((" " + bar(self._share(gemm, self._gemm_most) if bars else 0, self._bar), GEMM))
-        out.append((" " + fit(film.milliseconds(attention), 6, right=True), PLAIN))
-        if self._bar:
-            out.append((" " + bar(self._share(attention, self._attention_most) if bars else 0, self._bar), ATTENTION))
+        out: Line = [(fit(name, self._name) + " ", role)]
+        out.append((fit(said, self._rows, right=True) + ("!" if wrong else " "), FAIL if wrong else PLAIN))
+        out += self._time(*gemm, GEMM)
+        out.append((" ", PLAIN))
+        out += self._time(*attention, ATTENTION)
         return clip(out, self._width)
+
+    def _time(self, ms: float | None, share: float, role: str) -> Line:
+        number: Line = [(fit(film.milliseconds(ms), self.TIME, right=True), PLAIN)]
+        return [*number, (" " + bar(share, self._bar), role)] if self._bar else number
 
     @staticmethod
     def _share(value: float | None, most: float) -> float:
@@ -330,8 +345,9 @@ def _progress(verdicts: Verdicts, snapshot: Snapshot) -> Part:
 
 
 def _rule_line(rule: RuleState, width: int) -> Line:
-    counts = [f"{n:,} {word}" for n, word in ((rule.failed, "fail"), (rule.unknown, "unknown"), (rule.passed, "pass")) if n]
-    said: Line = [(f"{SIGNS[rule.verdict]} {rule.code} ", WEIGHTS[rule.verdict])]
+    counted = (rule.failed, "fail"), (rule.unknown, "unknown"), (rule.passed, "pass")
+    counts = [f"{n:,} {word}" for n, word in counted if n]
+    said: Line = [(f"{_MARKS[rule.verdict]} {rule.code} ", _ROLES[rule.verdict])]
     tail: Line = [(", ".join(counts), PLAIN)]
     if rule.verdict == "unknown" and rule.why_unknown:
         tail = [(f"unknown: {visible(rule.why_unknown)}", UNKNOWN)]

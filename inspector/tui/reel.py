@@ -8,10 +8,12 @@ from typing import Any
 
 from inspector import film
 from inspector.film import Step
-from inspector.tui.lines import DIM, FAIL, PLAIN, STRONG, TITLE, UNKNOWN, Line, clip, fit
+from inspector.tui.lines import DIM, FAIL, PLAIN, STRONG, TITLE, UNKNOWN, Line, fit, padded
 
 CURSOR, FAILED = ">", "✗"
-LEAST_REMARK = 6
+LEAST_REMARK = 9
+WIDEST = 20
+"""No number takes more cells: ids and counts of a damaged engine may be any."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ _COLUMNS = {
         Column("seq_id", "seq", 3),
         Column("phase", "phase", 7, right=False),
         Column("token", "token", 5),
-        Column("text", "text", 8, right=False),
+        Column("text", "text", 6, right=False),
         Column("grown", "seq_len", 7, right=False),
         Column("cache", "cache", 5, right=False),
         Column("growth", "Δ", 3),
@@ -56,9 +58,10 @@ class Widths:
         """Make room for a step's numbers (its text is cut instead). True if something grew."""
         grew = False
         for key, cell in cells.items():
-            if key in self._seen and key != "text" and len(cell) > self._seen[key]:
-                self._seen[key] = min(len(cell), 20)
-                grew = grew or self._seen[key] == len(cell)
+            size = min(len(cell), WIDEST)
+            if key != "text" and size > self._seen[key]:
+                self._seen[key] = size
+                grew = True
         return grew
 
     def chosen(self, width: int, fields: frozenset[str], several: bool) -> list[tuple[Column, int]]:
@@ -102,7 +105,7 @@ def cells(step: Step, full_layers: list[int] | None) -> dict[str, str]:
 def titles(columns: Sequence[tuple[Column, int]], width: int) -> Line:
     """The line of column names."""
     names = " ".join(fit(column.title, size, column.right) for column, size in columns)
-    return clip([("  " + names + " ", TITLE), (fit("verdict", width), TITLE)], width)
+    return padded([(f"  {names} breaks", TITLE)], width, TITLE)
 
 
 def line(
@@ -114,7 +117,7 @@ def line(
     out: Line = [(edge, FAIL if edge[1] == FAILED else STRONG)]
     if isinstance(step, str):
         size = columns[0][1] if columns else 4
-        return _padded([*out, (fit(str(number), size, right=True) + " ", PLAIN), (step, FAIL)], width)
+        return padded([*out, (fit(str(number), size, right=True) + " ", PLAIN), (step, FAIL)], width)
     for column, size in columns:
         out.append((fit(said[column.key], size, column.right) + " ", _role(column.key, step, said)))
     remark = film.remark(step)
@@ -124,7 +127,7 @@ def line(
         out.append((" ".join(codes) + (" " if words else ""), FAIL))
     if words:
         out.append((words, UNKNOWN))
-    return _padded(out, width)
+    return padded(out, width)
 
 
 def _role(key: str, step: Step, said: dict[str, str]) -> str:
@@ -133,10 +136,6 @@ def _role(key: str, step: Step, said: dict[str, str]) -> str:
     if key == "text":
         return STRONG
     return DIM if key in ("step", "phase") or said[key] == film.NOTHING else PLAIN
-
-
-def _padded(out: Line, width: int) -> Line:
-    return clip([*out, (" " * width, PLAIN)], width)
 
 
 def fields_of(run: Any) -> frozenset[str]:

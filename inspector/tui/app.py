@@ -1,0 +1,44 @@
+"""Starting the view: the feed first, Textual while it reads, and the engine's end after the last screen."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from inspector.tui.engine import Engine
+from inspector.tui.feed import Feed
+
+
+def run_app(
+    path: str, follow: bool, process: subprocess.Popen[bytes] | subprocess.Popen[str] | None = None
+) -> int:
+    """Show the trace at `path` until the user leaves; 0.
+
+    follow: the file may not be there yet and may grow. process: the engine that writes it; leaving asks it to stop
+    and waits a little, so that its trace is complete.
+    Raises TraceError where the path cannot be shown at all.
+    """
+    engine = Engine(process) if process is not None else None
+    feed = Feed(path, follow)
+    feed.start()
+    try:
+        # half a second is spent on imports alone: the file is indexed meanwhile
+        from inspector.tui.viewer import Viewer
+
+        feed.opened(timeout=2.0)
+        viewer = Viewer(feed, engine)
+        viewer.run()
+        return viewer.return_code or 0
+    finally:
+        feed.stop()
+        if engine is not None:
+            _see_off(engine)
+
+
+def _see_off(engine: Engine) -> None:
+    """Let the engine finish its trace. Never killed: what it writes last may be what the user is after."""
+    if not engine.running:
+        return
+    engine.ask_to_stop()
+    if not engine.wait():
+        print(f"stepscope: the engine still runs: {engine.words}", file=sys.stderr)

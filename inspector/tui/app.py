@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -21,8 +22,10 @@ def run_app(
     engine = Engine(process) if process is not None else None
     feed = Feed(path, follow)
     feed.start()
+    # imports take most of the time to the first picture: the file is indexed meanwhile, and garbage, which they leave
+    # none of, is not looked for until the picture stands
+    gc.disable()
     try:
-        # half a second is spent on imports alone: the file is indexed meanwhile
         from inspector.tui.viewer import Viewer
 
         feed.opened(timeout=2.0)
@@ -30,6 +33,7 @@ def run_app(
         viewer.run()
         return viewer.return_code or 0
     finally:
+        gc.enable()
         feed.stop()
         if engine is not None:
             _see_off(engine)

@@ -273,7 +273,8 @@ class _Grid:
 
     def layer(self, layer: Layer) -> Line:
         """One layer."""
-        name = f"{layer.index:>3} {layer.kind}" if self._name < self.NAME or layer.kind else f"{layer.index:>{self.NAME}}"
+        indent = 3 if self._name != self.NAME else self.NAME
+        name = f"{layer.index:>{indent}} {layer.kind}".rstrip()
         gemm = layer.gemm, self._share(layer.gemm, self._gemm_most)
         attention = layer.attention, self._share(layer.attention, self._attention_most)
         return self._line(name, PLAIN, layer.rows, layer.agrees, gemm, attention)

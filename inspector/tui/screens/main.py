@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from typing import ClassVar
 
@@ -49,7 +50,7 @@ class MainScreen(Screen[None]):
         super().__init__()
         self.feed, self.engine = feed, engine
         self.paused = False
-        self._shown = feed.snapshot
+        self._shown = Snapshot(feed.path, feed.follow)
         self._pages: Pages | None = None
         self._left_tail_at = 0
         self._ended = False
@@ -74,7 +75,11 @@ class MainScreen(Screen[None]):
         self.film.focus()
         self.tick()
         self.set_interval(TICK_S, self.tick)
-        self.call_after_refresh(self.feed.judge)
+        self.call_after_refresh(self._first_picture_stands)
+
+    def _first_picture_stands(self) -> None:
+        gc.enable()
+        self.feed.judge()
 
     @property
     def film(self) -> Film:

@@ -89,11 +89,11 @@ class Film(Roles, inherit_bindings=False):
     # -- moving ------------------------------------------------------------------------------------------------------
 
     def select(self, number: int, jump: bool = False) -> None:
-        """Put the cursor on a step and bring it into sight, after a jump with what stands around it; leaves the tail."""
+        """Put the cursor on a step and bring it into sight; leaves the tail. jump: with what stands around it."""
         out_of_sight = not 0 <= number - self.scroll_offset.y < self.lines_in_sight
         self._select(number, tail=False)
         if jump and out_of_sight:
-            self.scroll_to(y=max(0, self.selected - self.lines_in_sight // 2), animate=False, immediate=True, force=True)
+            self._scroll(self.selected - self.lines_in_sight // 2)
 
     def follow(self) -> None:
         """Keep to the newest step."""
@@ -121,6 +121,9 @@ class Film(Roles, inherit_bindings=False):
             top = self.selected - seen + 1
         if self.tail:
             top = self.steps - seen
+        self._scroll(top)
+
+    def _scroll(self, top: int) -> None:
         self.scroll_to(y=max(0, top), animate=False, immediate=True, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

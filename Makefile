@@ -1,0 +1,68 @@
+# make demo   set up and run the main job on the embedded model
+# make test   set up, with what the tests need, and run them
+# make lint   style and types
+# make bench  the performance figures (minutes; not part of the tests)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SYSTEM_PACKAGES := tmux
+# the flags keep one run from stopping at questions; without root, say what to type
+APT := apt-get install -y --no-install-recommends
+
+.PHONY: demo test lint bench clean
+
+PROMPT := List the first six letters of the alphabet
+STEPSCOPE := $(BIN)/stepscope
+
+demo: $(VENV)/.installed
+	@if [ -t 0 ] && [ -t 1 ]; then $(STEPSCOPE) run --live -p "$(PROMPT)" -o demo.steps; \
+	else $(STEPSCOPE) run -p "$(PROMPT)" -o demo.steps; echo; fi
+	@echo; echo '$$ stepscope show demo.steps'; $(STEPSCOPE) show demo.steps
+	@echo; echo '$$ stepscope check demo.steps'; $(STEPSCOPE) check demo.steps
+	@echo; echo '$$ stepscope stats demo.steps'; $(STEPSCOPE) stats demo.steps
+	@echo; echo 'And an engine with a fault: it restored a cached prefix and forgot its position counter.'
+	@echo '$$ stepscope check --select KV01 traces/samples/restored-prefix.steps'
+	@$(STEPSCOPE) check --select KV01 traces/samples/restored-prefix.steps || [ $$? = 1 ]
+	@echo; echo 'Look at it: $(STEPSCOPE) view traces/samples/restored-prefix.steps'
+
+test: $(VENV)/.installed-test system-packages
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-test
+	$(BIN)/pip install -q '.[bench]'
+	$(BIN)/python tests/bench/bench_traces.py
+	$(BIN)/python tests/bench/bench_engine.py
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "stepscope needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory install-venv
+	$(PYTHON) -m venv $(VENV)
+
+.PHONY: install-venv system-packages
+install-venv:
+	@if [ "$$(id -u)" = 0 ]; then apt-get update -q && $(APT) python3-venv; \
+	else echo "Python's venv module is missing; type: sudo $(APT) python3-venv"; exit 1; fi
+
+$(VENV)/.installed: pyproject.toml $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+system-packages:
+	@missing=; for p in $(SYSTEM_PACKAGES); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ]; then apt-get update -q && $(APT) $$missing; \
+	else echo "the tests need system packages; type: sudo $(APT)$$missing"; exit 1; fi
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

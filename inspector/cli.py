@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     parser = _parser()
     try:
-        args = parser.parse_args(argv)
+        args = parser.parse_args(_joined(sys.argv[1:] if argv is None else list(argv)))
         return _run(args)
     except BrokenPipeError:
         # what reads us closed the pipe (`| head`): nothing more to say, also not at interpreter exit
@@ -40,6 +40,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FINE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _joined(words: list[str]) -> list[str]:
+    """`--steps -10:` as one word: argparse takes what begins with a dash for an option."""
+    out: list[str] = []
+    for word in words:
+        if out and out[-1] == "--steps" and word.startswith("-"):
+            out[-1] = f"--steps={word}"
+        else:
+            out.append(word)
+    return out
 
 
 def _run(args: argparse.Namespace) -> int:

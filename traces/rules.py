@@ -451,7 +451,7 @@ def _fits(s: Any, whole: str, parts: Tuple[str, ...]) -> Claim:
         time, values = s.time(part), s.time_values(part)
         known = known | _present(time)
         total = total + s.or_zero(time)
-        allowed = allowed + s.resolution_ms * values
+        allowed = allowed + s.resolution_ms * values * _present(time)
     return _present(outer) & known, total <= allowed
 
 

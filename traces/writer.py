@@ -7,6 +7,7 @@ file one level down, for producers that declare their record themselves. Standar
 from __future__ import annotations
 
 import fcntl
+import operator
 import os
 import platform
 import stat
@@ -15,7 +16,7 @@ import threading
 import time
 from datetime import datetime, timezone
 from types import TracebackType
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
 
 from traces import fields, frames
 from traces.fields import Column, FieldError
@@ -262,6 +263,15 @@ def _claim(fd: int, path: str) -> None:
         raise TraceError("%s: exists and is not a step trace; choose another name or remove it" % path)
 
 
+class _Segment(NamedTuple):
+    """Part of a record: given scalars [first, last), a given array of `size`, or absent values."""
+
+    first: int
+    last: int
+    size: int
+    absent: Optional[List[Any]]
+
+
 class _Layout:
     """How a run's records are packed, prepared once."""
 
@@ -273,35 +283,56 @@ class _Layout:
         self.names = frozenset(c.name for c in self.columns)
         self.text_bytes = max([c.size for c in self.columns if c.name == "text"] or [0])
         self._struct = struct.Struct(fields.record_format(self.columns))
-        self._plan: List[Tuple[str, int, Any]] = []
-        for c in self.columns:
-            if c.is_bytes:
-                self._plan.append((c.name, 0, b""))
-            elif c.shape:
-                self._plan.append((c.name, c.size, (c.absent,) * c.size))
-            else:
-                self._plan.append((c.name, 0, c.absent))
+        self._plans: Dict[Tuple[str, ...], Tuple[Callable[[Dict[str, Any]], Any], List[_Segment]]] = {}
 
     def pack(self, values: Dict[str, Any]) -> bytes:
         """One record. The fast way first; a value that does not fit as it is takes the careful way."""
-        get = values.get
-        flat: List[Any] = []
+        names = tuple(values)
         try:
-            for name, size, absent in self._plan:
-                value = get(name)
-                if value is None:
-                    value = absent
-                elif size and len(value) != size:
-                    return self._pack_carefully(values)
-                if size:
-                    flat.extend(value)
+            present, segments = self._plans.get(names) or self._plan(names)
+            found = present(values)
+            flat: List[Any] = []
+            for first, last, size, absent in segments:
+                if absent is not None:
+                    flat += absent
+                elif size:
+                    array = found[first]
+                    if len(array) != size:
+                        return self._pack_carefully(values)
+                    flat += array
                 else:
-                    flat.append(value)
-            if not values.keys() <= self.names:
-                return self._pack_carefully(values)
+                    flat += found[first:last]
             return self._struct.pack(*flat)
-        except (struct.error, TypeError, OverflowError):
+        except (struct.error, TypeError, OverflowError, KeyError):
             return self._pack_carefully(values)
+
+    def _plan(self, names: Tuple[str, ...]) -> Tuple[Callable[[Dict[str, Any]], Any], List[_Segment]]:
+        """How to fill a record from values of these names: engines give the same names step after step, so the loop
+        over columns is done once. Raises KeyError for a name that the run did not declare."""
+        if not self.names.issuperset(names):
+            raise KeyError(names)
+        given = [c.name for c in self.columns if c.name in names]
+        segments: List[_Segment] = []
+        at = 0
+        for column in self.columns:
+            array = bool(column.shape) and not column.is_bytes
+            if column.name not in names:
+                absent = [b""] if column.is_bytes else [column.absent] * column.size
+                segments.append(_Segment(0, 0, 0, absent))
+                continue
+            last = segments[-1] if segments else None
+            if not array and last is not None and last.absent is None and not last.size:
+                segments[-1] = last._replace(last=at + 1)
+            else:
+                segments.append(_Segment(at, at + 1, column.size if array else 0, None))
+            at += 1
+        present: Callable[[Dict[str, Any]], Any] = (
+            operator.itemgetter(*given) if len(given) > 1 else (lambda values: [values[name] for name in given])
+        )
+        plan = present, segments
+        if len(self._plans) < 256:  # a caller with ever new names gains nothing and must not fill the memory
+            self._plans[names] = plan
+        return plan
 
     def _pack_carefully(self, values: Dict[str, Any]) -> bytes:
         unknown = sorted(values.keys() - self.names)

@@ -1,0 +1,206 @@
+"""Whatever a user gets wrong ends as one clear line on stderr, exit code 2, and costs nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector import cli
+from inspector.text import token_text, visible
+from traces import record
+
+DEMO = Path(__file__).parents[2] / "engine" / "demo"
+SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "restored-prefix.steps"
+
+
+def fails(capsys: pytest.CaptureFixture[str], *words: Any) -> str:
+    """The one line that the command leaves on stderr."""
+    try:
+        code = cli.main([str(word) for word in words])
+    except SystemExit as stopped:  # argparse says usage and the line
+        code = int(stopped.code or 0)
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert "Traceback" not in err
+    lines = [line for line in err.splitlines() if line.startswith("stepscope")]
+    assert len(lines) == 1, err
+    assert out == ""
+    return lines[0]
+
+
+@pytest.mark.parametrize("verb", [["show"], ["check"], ["stats"], ["export", "--to", "jsonl"]])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot read"),
+        (b"", "empty"),
+        (b"what is this", "not a step trace"),
+        (b"{\"format\": \"pdf\"}\n", "line 1"),
+        (b"STEP\x01\x00", "run description"),
+    ],
+)  # fmt: skip
+def test_what_is_no_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], content: bytes | None, words: str
+) -> None:
+    path = tmp_path / "x.steps"
+    if content is not None:
+        path.write_bytes(content)
+    line = fails(capsys, *verb, path)
+    assert words in line
+    assert "x.steps" in line
+
+
+def test_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "directory" in fails(capsys, "show", tmp_path).lower()
+
+
+def test_an_unreadable_trace(tmp_path: Path) -> None:
+    path = tmp_path / "a.steps"
+    path.write_bytes(SAMPLE.read_bytes())
+    path.chmod(0)
+    command = [sys.executable, "-m", "inspector.cli", "show", str(path)]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
+        os.chmod(tmp_path, 0o755)
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/")
+    assert "Traceback" not in done.stderr
+
+
+def test_several_traces_one_of_them_unreadable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["check", str(SAMPLE), str(tmp_path / "missing.steps"), "--select", "KV02"])
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert "PASS" in out
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["check", SAMPLE, "--select", "KV99"], "no rule KV99"),
+        (["check", SAMPLE, "--select", "KV01", "--ignore", "KV"], "no rule is left"),
+        (["rule", "XX01"], "no rule XX01"),
+        (["show", SAMPLE, "--steps", "a:b"], "A:B"),
+        (["run"], "required"),
+        (["run", "-p", "  "], "prompt is empty"),
+        (["run", "--prompt-ids", "1,x"], "numbers like 1,2,3"),
+        (["run", "--prompt-ids", ""], "empty"),
+        (["run", "--prompt-ids", "1,999999"], "999999"),
+        (["run", "-p", "a", "--no-trace", "-o", "x"], "--no-trace"),
+        (["run", "--prompt-ids", "1", "--system", "x"], "--prompt-ids"),
+        (["run", "-p", "a", "--top-p", "0"], "top_p"),
+        (["run", "-p", "a", "--temperature", "nan"], "temperature"),
+        (["run", "-p", "a", "--max-new-tokens", "-1"], "max_new_tokens"),
+        (["run", "/nowhere", "-p", "a"], "/nowhere"),
+        (["run", "--prompt-file", "/nowhere.txt"], "/nowhere.txt"),
+        (["run", "-p", "a", "--live"], "terminal"),
+        (["import", "jsonl", "/nowhere.jsonl"], "/nowhere.jsonl"),
+        (["nonsense"], "invalid choice"),
+    ],
+)
+def test_words_that_do_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[Any], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert says in fails(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_prompt_longer_than_the_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = fails(capsys, "run", "-p", "a " * 5000, "-o", "a.steps")
+    assert "context" in line
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_half_a_model_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: str) -> None:
+    for source in DEMO.glob("*.*"):
+        if source.name != missing and source.suffix != ".py":
+            (tmp_path / source.name).write_bytes(source.read_bytes())
+    assert missing in fails(capsys, "run", tmp_path, "-p", "a", "--no-trace")
+
+
+def test_an_old_trace_survives_a_run_that_cannot_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = tmp_path / "old.steps"
+    old.write_bytes(SAMPLE.read_bytes())
+    fails(capsys, "run", "/nowhere", "-p", "a", "-o", old)
+    assert old.read_bytes() == SAMPLE.read_bytes()
+
+
+def test_another_kind_of_file_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "thesis.tex"
+    other.write_text("years of work")
+    assert "not a step trace" in fails(capsys, "run", "-p", "a", "-o", other)
+    assert other.read_text() == "years of work"
+
+
+def test_a_full_disk(capsys: pytest.CaptureFixture[str]) -> None:
+    line = fails(capsys, "run", "-p", "a", "-o", "/dev/full")
+    assert "No space left" in line
+
+
+def test_a_newer_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.steps"
+    with record(path, n_layers=1, version=9) as trace:
+        trace.step(seq_len=1)
+    assert "update stepscope" in fails(capsys, "show", path)
+
+
+def test_hostile_text_is_made_visible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.steps"
+    with record(path, n_layers=1, model={"name": "\x1b]0;owned\x07"}) as trace:
+        trace.request(prompt="\x1b[2J", prompt_tokens=1, n_reused=0)
+        trace.step(n_tokens=1, seq_before=0, seq_len=1, cache_len=[1])
+        for text in (b"\x1b[31mred", "a\u202eb".encode(), b"\xe4\xbd", b"\xa0\n"):
+            trace.step(token_id=5, seq_before=1, seq_len=2, cache_len=[2], text=text)
+        trace.note("message", text="\x1b[2J")
+    for verb in ("show", "check", "stats"):
+        cli.main([verb, str(path)])
+        out = capsys.readouterr().out
+        assert "\x1b" not in out
+        assert "\u202e" not in out
+    cli.main(["show", str(path)])
+    out = capsys.readouterr().out
+    assert "\\e[31mred" in out
+    assert "a\\u202eb" in out
+    assert "\\xe4\\xbd" in out
+    assert "\\xa0\\n" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        ("\x00\x07\x7f\x9b", "\\0\\x07\\x7f\\x9b"),
+        ("line\nfeed\r\ttab", "line\\nfeed\\r\\ttab"),
+        ("\udce4\udcbd", "\\xe4\\xbd"),
+        ("\u200f\u2067\ufeff", "\\u200f\\u2067\\ufeff"),
+        ("é中🙂", "é中🙂"),
+    ],
+)
+def test_visible(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize(("text", "cell"), [(" b", "␣b"), ("b", "b"), ("  ", "␣␣"), (" a b ", "␣a b␣"), (None, "")])
+def test_blanks_at_a_tokens_ends_are_seen(text: str | None, cell: str) -> None:
+    assert token_text(text) == cell
+
+
+def test_json_lines_are_read_in_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["export", str(SAMPLE), "--to", "jsonl", "-o", str(tmp_path / "a.jsonl")]) == 0
+    capsys.readouterr()
+    assert cli.main(["check", str(tmp_path / "a.jsonl"), "--json"]) == 1
+    verdicts = json.loads(capsys.readouterr().out)
+    assert verdicts["rules"]["KV01"]["failures"][0]["message"] == (
+        "KV01 step 8 seq 1: seq_len is 10, layer 0 holds 25 rows"
+    )

@@ -1,0 +1,153 @@
+"""Figures against arithmetic by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traces.fields import REQUIRED, declaration
+from traces.metrics import stats
+from traces.table import Table
+from traces.writer import TraceWriter
+
+TIMES = ("t_ns", "total_ms", "forward_ms", "sample_ms", "gemm_ms", "attn_ms", "lm_head_ms", "n_accepted", "n_drafted",
+         "forward_id")  # fmt: skip
+RUN: dict[str, Any] = {
+    "model": {"n_layers": 2, "n_kv_heads": 2, "head_dim": 8},
+    "layers": [{"kind": "full"}] * 2,
+    "kv": {"capacity": 100, "dtype": "f16"},
+    "clock": "monotonic",
+    "fields": declaration([*REQUIRED, *TIMES], {"cache_len": 2, "gemm_ms": 2, "attn_ms": 2}),
+}
+MS = 1_000_000
+
+
+def step(**values: Any) -> dict[str, Any]:
+    return {"seq_id": 0, "finish": 0, "cache_len": [values.get("seq_len", -1)] * 2, **values}
+
+
+def figures(tmp_path: Path, steps: list[dict[str, Any]], notes: dict[int, list[dict[str, Any]]], **run: Any) -> Any:
+    path = tmp_path / "a.steps"
+    with TraceWriter(path, {**RUN, **run}) as writer:
+        for i, values in enumerate(steps):
+            for note in notes.get(i, []):
+                writer.note(**note)
+            writer.step(**values)
+        for note in notes.get(len(steps), []):
+            writer.note(**note)
+    return stats(Table(path))
+
+
+def one_request() -> list[dict[str, Any]]:
+    """A prompt of 4 in 20 ms, then tokens at 25, 35, 45 and 65 ms, the end token at 76 ms."""
+    steps = [step(phase=1, n_tokens=4, seq_before=0, seq_len=4, t_ns=2 * MS, total_ms=20.0, forward_ms=19.0,
+                  gemm_ms=[4.0, 5.0], attn_ms=[1.0, 1.0], lm_head_ms=2.0)]  # fmt: skip
+    for i, at in enumerate((25, 35, 45, 65)):
+        steps.append(
+            step(
+                phase=2,
+                token_id=i,
+                n_tokens=1,
+                seq_before=4 + i,
+                seq_len=5 + i,
+                t_ns=at * MS,
+                total_ms=9.0,
+                forward_ms=8.0,
+                sample_ms=0.5,
+                gemm_ms=[1.0, 1.5],
+                attn_ms=[0.5, 0.5],
+                lm_head_ms=2.0,
+            )  # fmt: skip
+        )
+    steps.append(step(phase=2, token_id=9, n_tokens=0, seq_before=8, seq_len=8, t_ns=76 * MS, total_ms=1.0,
+                      sample_ms=0.5, finish=1))  # fmt: skip
+    return steps
+
+
+REQUEST = {"kind": "request", "seq_id": 0, "t_ns": 0, "prompt_tokens": 4, "n_reused": 0}
+
+
+def test_one_request(tmp_path: Path) -> None:
+    f = figures(tmp_path, one_request(), {0: [REQUEST]})
+    assert f["prefill"] == {"tokens": 4, "ms": 20.0, "tok_s": 200.0}
+    # four tokens fed in 4 x 9 ms and the 1 ms of the step that only sampled
+    assert f["decode"] == {"tokens": 4, "ms": 37.0, "tok_s": pytest.approx(4 / 0.037)}
+    assert f["ttft_ms"] == 25.0
+    # four tokens out, the end token is not one: (65 - 25) / 3
+    assert f["tpot_ms"] == pytest.approx(40 / 3)
+    # gaps 10, 10, 20: linear interpolation
+    assert f["itl_ms"] == pytest.approx({"p50": 10.0, "p90": 18.0, "p99": 19.8, "max": 20.0})
+    assert f["whole"]["tokens"] == 4
+    assert f["whole"]["ms"] == 77.0
+    assert f["finish"] == "eos"
+    assert f["forwards"] == 5
+    # from 2 to 77 ms, of which 57 in steps; in them 1 + 4 x 0.5 + 0.5 in neither forward nor sampling
+    assert f["unaccounted"] == {"between_steps_ms": pytest.approx(18.0), "inside_steps_ms": pytest.approx(3.5)}
+    assert f["unaccounted_ms"] == pytest.approx(21.5)
+    # 8 rows x 2 layers x (keys and values) x 2 heads x 8 x 2 bytes
+    assert f["kv_bytes"] == {"used": 8 * 2 * 2 * 2 * 8 * 2, "reserved": 100 * 2 * 2 * 2 * 8 * 2}
+    assert f["by_context"][0] == {"context": 5, "steps": 1, "gemm_ms": 4.5, "attn_ms": 1.0, "total_ms": 9.0}
+    assert sum(row["steps"] for row in f["by_context"]) == 4
+    assert f["floor"] is None
+
+
+def test_a_debuggers_clock_gives_no_times(tmp_path: Path) -> None:
+    f = figures(tmp_path, one_request(), {0: [REQUEST]}, clock="debugger")
+    assert f["prefill"] == {"tokens": 4, "ms": None, "tok_s": None}
+    assert (f["ttft_ms"], f["tpot_ms"], f["unaccounted_ms"], f["by_context"]) == (None, None, None, [])
+
+
+def test_without_t_ns_the_steps_own_lengths_are_the_clock(tmp_path: Path) -> None:
+    steps = [{k: v for k, v in s.items() if k != "t_ns"} for s in one_request()]
+    f = figures(tmp_path, steps, {0: [REQUEST]})
+    assert f["ttft_ms"] == 20.0
+    assert f["tpot_ms"] == pytest.approx(9.0)
+
+
+def test_a_forward_shared_by_sequences_counts_once(tmp_path: Path) -> None:
+    steps = [
+        step(phase=2, seq_id=seq, token_id=1, n_tokens=1, seq_before=3, seq_len=4, t_ns=at * MS, total_ms=10.0,
+             forward_ms=9.0, forward_id=at)
+        for at in (1, 12)
+        for seq in (0, 1)
+    ]  # fmt: skip
+    f = figures(tmp_path, steps, {})
+    assert f["decode"] == {"tokens": 4, "ms": 20.0, "tok_s": 200.0}
+    assert f["forwards"] == 2
+    assert len(f["requests"]) == 2
+
+
+def test_verify_steps_send_out_what_they_accept(tmp_path: Path) -> None:
+    steps = [
+        step(phase=1, n_tokens=2, seq_before=0, seq_len=2, t_ns=0, total_ms=5.0),
+        step(phase=3, token_id=1, n_tokens=4, n_drafted=3, n_accepted=2, seq_before=2, seq_len=5, t_ns=10 * MS,
+             total_ms=5.0),
+        step(phase=3, token_id=1, n_tokens=4, n_drafted=3, n_accepted=0, seq_before=5, seq_len=6, t_ns=20 * MS,
+             total_ms=5.0, finish=2),
+    ]  # fmt: skip
+    f = figures(tmp_path, steps, {0: [REQUEST]})
+    assert f["requests"][0]["generated"] == 4
+    assert f["tpot_ms"] == pytest.approx(10 / 3)
+    assert f["finish"] == "length"
+
+
+def test_a_finish_note_is_the_reason(tmp_path: Path) -> None:
+    f = figures(tmp_path, one_request()[:3], {0: [REQUEST], 3: [{"kind": "finish", "seq_id": 0, "finish": "abort"}]})
+    assert f["finish"] == "abort"
+
+
+def test_totals_of_a_log_without_steps(tmp_path: Path) -> None:
+    totals = {"kind": "totals", "seq_id": 35, "prompt_tokens": 2014, "n_reused": 1990, "fed": 24, "prefill_ms": 4731.01,
+              "generated": 6, "decode_ms": 1908.02, "rows": 2019}  # fmt: skip
+    f = figures(tmp_path, [], {0: [totals]})
+    assert f["prefill"] == {"tokens": 24, "ms": 4731.01, "tok_s": pytest.approx(5.0729, abs=1e-4)}
+    assert f["decode"]["tokens"] == 5
+    assert f["tpot_ms"] == pytest.approx(381.604)
+
+
+def test_an_empty_trace_has_no_figures(tmp_path: Path) -> None:
+    f = figures(tmp_path, [], {})
+    assert f["prefill"] == {"tokens": 0, "ms": None, "tok_s": None}
+    assert (f["ttft_ms"], f["itl_ms"]["p50"], f["requests"]) == (None, None, [])

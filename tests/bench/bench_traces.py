@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import signal
 import statistics
 import subprocess

@@ -23,8 +23,9 @@ _QWEN3_HEAD_DIM = 128
 
 @dataclass(frozen=True)
 class RopeSettings:
-    """Rotary position embedding. The last four are read for `kind` "llama3" only (transformers' names, less
-    `rope_`).
+    """Rotary position embedding; what follows `kind` is read for "llama3" only.
+
+    theta: the base of the wavelengths. original_context: tokens that the model was first trained on.
     """
 
     theta: float = 10000.0
@@ -64,30 +65,38 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class GenerationDefaults:
-    """What the model's authors advise. `sampling` holds only what generation_config.json says, under its own
-    names.
+    """What the model's authors advise: ids that end a sequence, and how to sample.
+
+    sampling: only what generation_config.json says, under its own names.
     """
 
     eos: tuple[int, ...] = ()
     sampling: Mapping[str, Any] | None = None
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises EngineError where the file is missing, unreadable or not one JSON
-    object.
-    """
+def read_text(path: Path) -> str:
+    """A file's text. Raises EngineError where the file is missing, unreadable or not UTF-8."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise EngineError(f"{path}: missing; a model directory has this file, download it again") from None
     except OSError as error:
         raise EngineError(f"{path}: cannot read: {error.strerror}") from None
-    except json.JSONDecodeError as error:
-        raise EngineError(
-            f"{path}: bad JSON at line {error.lineno}: {error.msg}; download it again"
-        ) from None
     except UnicodeDecodeError as error:
         raise EngineError(f"{path}: not UTF-8 at byte {error.start}; download it again") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises EngineError where the file is missing, unreadable or not one JSON
+    object.
+    """
+    text = read_text(path)
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise EngineError(f"{path}: bad JSON at line {error.lineno}: {error.msg}; download it again") from None
+    except RecursionError:
+        raise EngineError(f"{path}: nested too deeply; download it again") from None
     if not isinstance(value, dict):
         raise EngineError(f"{path}: holds a JSON {type(value).__name__}, not an object; download it again")
     return value
@@ -108,9 +117,7 @@ def read_config(folder: Path) -> ModelConfig:
     n_heads = source.count("num_attention_heads")
     n_kv_heads = source.count("num_key_value_heads", default=n_heads)
     if n_heads % n_kv_heads:
-        raise source.error(
-            f"num_attention_heads {n_heads} is not a multiple of num_key_value_heads {n_kv_heads}"
-        )
+        raise source.error(f"num_attention_heads {n_heads} is not a multiple of num_key_value_heads {n_kv_heads}")
     has_bias = source.flag("attention_bias")
     is_qwen2 = architecture == "Qwen2ForCausalLM"
     return ModelConfig(
@@ -163,9 +170,7 @@ def _architecture(source: _Entries) -> str:
     named = source.values.get("architectures")
     architecture = named[0] if isinstance(named, list) and named else None
     if architecture not in ARCHITECTURES:
-        raise source.error(
-            f"architecture {architecture!r} is not supported; supported: {', '.join(ARCHITECTURES)}"
-        )
+        raise source.error(f"architecture {architecture!r} is not supported; supported: {', '.join(ARCHITECTURES)}")
     return str(architecture)
 
 
@@ -173,9 +178,7 @@ def _refuse_unsupported(source: _Entries) -> None:
     quantised = source.values.get("quantization_config")
     if quantised is not None:
         method = quantised.get("quant_method") if isinstance(quantised, dict) else quantised
-        raise source.error(
-            f"quantization_config {method!r} is not supported; use float32, float16 or bfloat16 weights"
-        )
+        raise source.error(f"quantization_config {method!r} is not supported; use float32, float16 or bfloat16 weights")
     activation = source.values.get("hidden_act", "silu")
     if activation != "silu":
         raise source.error(f"hidden_act {activation!r} is not supported; supported: silu")
@@ -192,9 +195,7 @@ def _refuse_sliding_windows(source: _Entries, n_layers: int) -> None:
         kinds = ["full_attention"] * min(first, n_layers) + ["sliding_attention"] * (n_layers - first)
     for layer, kind in enumerate(kinds):
         if kind != "full_attention":
-            raise source.error(
-                f"layer {layer} is {kind!r}; sliding windows are not yet supported, only full_attention"
-            )
+            raise source.error(f"layer {layer} is {kind!r}; sliding windows are not yet supported, only full_attention")
 
 
 def _head_dim(source: _Entries, architecture: str, hidden_size: int, n_heads: int) -> int:
@@ -221,18 +222,19 @@ def _rope(source: _Entries) -> RopeSettings:
         raise source.error(f"RoPE type {kind!r} is not supported; supported: {', '.join(ROPE_TYPES)}")
     partial = said.get("partial_rotary_factor", source.values.get("partial_rotary_factor"))
     if partial not in (None, 1, 1.0):
-        raise source.error(
-            f"partial_rotary_factor {partial!r} is not supported; every pair of a head is rotated"
-        )
+        raise source.error(f"partial_rotary_factor {partial!r} is not supported; every pair of a head is rotated")
     theta = scaling.number("rope_theta", default=source.number("rope_theta", default=10000.0))
     if kind == "default":
         return RopeSettings(theta)
+    low, high = scaling.number("low_freq_factor"), scaling.number("high_freq_factor")
+    if low >= high:
+        raise source.error(f"low_freq_factor {low} is not below high_freq_factor {high}")
     return RopeSettings(
         theta,
         kind,
         factor=scaling.number("factor"),
-        low_freq_factor=scaling.number("low_freq_factor"),
-        high_freq_factor=scaling.number("high_freq_factor"),
+        low_freq_factor=low,
+        high_freq_factor=high,
         original_context=scaling.count("original_max_position_embeddings"),
     )
 
@@ -249,12 +251,7 @@ class _Entries:
 
     def count(self, name: str, default: int | None = None) -> int:
         value = self._value(name, default)
-        if (
-            not isinstance(value, int)
-            or isinstance(value, bool)
-            or value < 0
-            or (value == 0 and default != 0)
-        ):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0 or (value == 0 and default != 0):
             raise self.error(f"{name} is {value!r}; it is a whole number above zero")
         return value
 

@@ -56,9 +56,7 @@ class LayerCache:
 
     def _grow(self, needed: int) -> None:
         if needed > self.capacity:
-            raise EngineError(
-                f"the KV cache holds {self.capacity} rows, {needed} are needed; use a shorter prompt"
-            )
+            raise EngineError(f"the KV cache holds {self.capacity} rows, {needed} are needed; use a shorter prompt")
         rows = min(max(2 * self._keys.shape[1], needed, _FIRST_ROWS), self.capacity)
         self._keys = _with_rows(self.keys, rows)
         self._values = _with_rows(self.values, rows)

@@ -42,9 +42,7 @@ class StopSettings:
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 0:
-            raise EngineError(
-                f"max_new_tokens is {self.max_new_tokens}; it is 0 (only the prompt is fed) or more"
-            )
+            raise EngineError(f"max_new_tokens is {self.max_new_tokens}; it is 0 (only the prompt is fed) or more")
         if "" in self.stop_strings:
             raise EngineError("a stop string is empty; give at least one character")
 
@@ -120,13 +118,9 @@ def check_request(
     if not prompt_ids:
         raise EngineError("the prompt is empty; give at least one token")
     if len(prompt_ids) > capacity:
-        raise EngineError(
-            f"the prompt has {len(prompt_ids)} tokens, the context holds {capacity}; shorten the prompt"
-        )
+        raise EngineError(f"the prompt has {len(prompt_ids)} tokens, the context holds {capacity}; shorten the prompt")
     if stops.stop_strings and token_bytes is None:
-        raise EngineError(
-            "stop strings need the model's tokenizer.json, which is missing; use token ids to stop at"
-        )
+        raise EngineError("stop strings need the model's tokenizer.json, which is missing; use token ids to stop at")
 
 
 def run_generation(

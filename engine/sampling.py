@@ -1,5 +1,4 @@
-"""From logits to one token: greedy, or drawn after temperature, top-k, top-p and min-p, with a repetition
-penalty.
+"""From logits to one token: the best, or one drawn after temperature, top-k, top-p and min-p.
 
 Greedy never sorts and never computes a softmax: the best and the second best come from two passes over the
 logits. Drawing uses float64 and its own seeded generator, so that a seed repeats a run bit for bit.
@@ -60,11 +59,10 @@ class SamplerSettings:
 
 @dataclass(frozen=True)
 class Pick:
-    """A sampled token. `logit` is its own; `margin` is the best logit less the second best, `runner_up` the
-    latter's id.
+    """A sampled token and how sure the model was, after the repetition penalty and before the temperature.
 
-    All are taken after the repetition penalty and before the temperature. A vocabulary of one has margin
-    infinity.
+    logit: the token's own. margin: the best logit less the second best, whose id is `runner_up`, whichever
+    token was drawn; infinite for a vocabulary of one.
     """
 
     token_id: int
@@ -117,9 +115,7 @@ def make_sampler(settings: SamplerSettings) -> Sampler:
         logits = _penalised(logits, sequence, settings.repetition_penalty)
         best = pick_greedy(logits)
         ids, probabilities = candidates(logits, settings)
-        drawn = np.searchsorted(
-            np.cumsum(probabilities), generator.random() * probabilities.sum(), side="right"
-        )
+        drawn = np.searchsorted(np.cumsum(probabilities), generator.random() * probabilities.sum(), side="right")
         token_id = int(ids[min(int(drawn), len(ids) - 1)])
         return Pick(token_id, float(logits[token_id]), best.margin, best.runner_up)
 
@@ -131,9 +127,7 @@ def pick_greedy(logits: Array) -> Pick:
     top = int(logits.argmax())
     best = logits[top]
     if not np.isfinite(best):
-        raise EngineError(
-            f"the best logit is {best}; the weights are damaged or overflowed, check the model's files"
-        )
+        raise EngineError(f"the best logit is {best}; the weights are damaged or overflowed, check the model's files")
     # hiding the best for a moment finds the second best without a sort or a copy
     logits[top] = -np.inf
     runner_up = int(logits.argmax())

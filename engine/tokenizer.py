@@ -21,7 +21,7 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine.config import read_json
+from engine.config import read_json, read_text
 from engine.errors import EngineError
 
 QWEN_TEMPLATE = """\
@@ -98,9 +98,7 @@ class Tokenizer:
             return b""
         return _byte_level_bytes(piece) if self._is_byte_level else _sentencepiece_bytes(piece)
 
-    def chat_prompt(
-        self, messages: str | Iterable[Message], system: str | None = None, **variables: Any
-    ) -> str:
+    def chat_prompt(self, messages: str | Iterable[Message], system: str | None = None, **variables: Any) -> str:
         """The prompt for a conversation, ending where the assistant's answer begins.
 
         messages: a user's text, or the turns so far; system: put in front as the system turn.
@@ -134,9 +132,7 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer | None:
         tokens = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises nothing narrower
         reason = " ".join(str(error).split())
-        raise EngineError(
-            f"{path}: the tokenizers package cannot read it: {reason}; download it again"
-        ) from None
+        raise EngineError(f"{path}: the tokenizers package cannot read it: {reason}; download it again") from None
     settings_path = folder / "tokenizer_config.json"
     settings = read_json(settings_path) if settings_path.exists() else {}
     is_byte_level = _mentions_byte_level(described.get("decoder"))
@@ -152,7 +148,7 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer | None:
 def _find_template(folder: Path, settings: Mapping[str, Any]) -> str:
     own_file = folder / "chat_template.jinja"
     if own_file.exists():
-        return own_file.read_text(encoding="utf-8")
+        return read_text(own_file)
     template = settings.get("chat_template")
     if isinstance(template, list):
         named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}

@@ -241,9 +241,7 @@ def _state(step: Step) -> dict[str, Any]:
     return values
 
 
-def _request(
-    t_ns: int, prompt_ids: Sequence[int], prompt_text: str | None, stops: StopSettings
-) -> dict[str, Any]:
+def _request(t_ns: int, prompt_ids: Sequence[int], prompt_text: str | None, stops: StopSettings) -> dict[str, Any]:
     return {
         "seq_id": _SEQ_ID,
         "t_ns": t_ns,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,8 +85,9 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class Weights:
-    """A whole decoder: `embedding` and `lm_head` are (vocab_size, hidden_size), the same array where they are
-    tied.
+    """A whole decoder.
+
+    `embedding` and `lm_head` are (vocab_size, hidden_size), and the same array where they are tied.
     """
 
     embedding: Array
@@ -121,21 +123,14 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
     Format: an 8-byte little-endian length, that many bytes of JSON, then the data
     (https://huggingface.co/docs/safetensors). Raises EngineError where a length does not fit the file.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > size - 8:
-            raise EngineError(
-                f"{path}: the header should be {length} bytes long, the file has {size}; download it again"
-            )
-        text = file.read(length)
+    size, text = _header_text(path)
     try:
         header = json.loads(text)
         declared = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        return {name: _stored(path, name, entry, 8 + length, size) for name, entry in declared.items()}
+        return {n: _stored(path, n, entry, 8 + len(text), size) for n, entry in declared.items()}
     except EngineError:
         raise
-    except (ValueError, AttributeError, KeyError, TypeError):
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         raise EngineError(f"{path}: the header is not a safetensors header; download it again") from None
 
 
@@ -221,14 +216,25 @@ def _shards(folder: Path) -> list[Path]:
     return shards
 
 
+def _header_text(path: Path) -> tuple[int, bytes]:
+    """The file's size in bytes and its header's JSON, read only if it fits."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if size >= 8 and length <= size - 8:
+                return size, file.read(length)
+    except OSError as error:
+        raise EngineError(f"{path}: cannot read: {error.strerror}") from None
+    raise EngineError(f"{path}: the header should be {length} bytes long, the file has {size}; download it again")
+
+
 def _stored(path: Path, name: str, entry: Mapping[str, Any], data_start: int, size: int) -> StoredTensor:
     shape = tuple(int(n) for n in entry["shape"])
     begin, end = (int(n) for n in entry["data_offsets"])
     tensor = StoredTensor(path, name, str(entry["dtype"]), shape, data_start + begin)
     if data_start + end > size:
-        raise EngineError(
-            f"{path}: {name} ends at byte {data_start + end}, the file has {size}; download it again"
-        )
+        raise EngineError(f"{path}: {name} ends at byte {data_start + end}, the file has {size}; download it again")
     if tensor.dtype in _ITEM_BYTES and (begin < 0 or tensor.n_bytes != end - begin):
         raise EngineError(
             f"{path}: {name} {list(shape)} in {tensor.dtype} is not {end - begin} bytes; download it again"

@@ -70,9 +70,7 @@ def test_qwen3_without_head_dim_has_128(config_with: Callable[..., Path]) -> Non
         ),
     ],
 )
-def test_rope_spellings(
-    config_with: Callable[..., Path], entries: dict[str, Any], rope: RopeSettings
-) -> None:
+def test_rope_spellings(config_with: Callable[..., Path], entries: dict[str, Any], rope: RopeSettings) -> None:
     assert read_config(config_with(**entries)).rope == rope
 
 
@@ -102,6 +100,10 @@ def test_windows_that_never_slide_are_full_attention(config_with: Callable[..., 
         ),
         ({"rope_parameters": {"rope_type": "llama3"}}, "factor is missing"),
         ({"rope_parameters": 3}, "RoPE settings are 3"),
+        (
+            {"rope_parameters": {"rope_type": "llama3", **LLAMA3, "low_freq_factor": 4.0}},
+            "low_freq_factor 4.0 is not below high_freq_factor 4.0",
+        ),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5 is not supported"),
         (
             {"layer_types": ["full_attention", "sliding_attention"]},
@@ -140,6 +142,7 @@ def test_what_cannot_be_computed_is_refused(
         (b"[1, 2]", "holds a JSON list"),
         (b"\xff\xfe", "not UTF-8"),
         (b"", "bad JSON at line 1"),
+        (b"[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_damaged_config_names_the_file_and_the_place(tmp_path: Path, content: bytes, says: str) -> None:
@@ -166,21 +169,15 @@ def test_eos_ids_come_from_the_generation_config() -> None:
 
 
 @pytest.mark.parametrize(("said", "eos"), [(7, (7,)), ([7, 8], (7, 8)), (None, ())])
-def test_eos_ids_fall_back_to_the_config(
-    config_with: Callable[..., Path], said: Any, eos: tuple[int, ...]
-) -> None:
+def test_eos_ids_fall_back_to_the_config(config_with: Callable[..., Path], said: Any, eos: tuple[int, ...]) -> None:
     folder = config_with(eos_token_id=said)
     assert read_generation_defaults(folder).eos == eos
     (folder / "generation_config.json").write_text('{"temperature": 0.5}')
     assert read_generation_defaults(folder).eos == eos
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"eos_token_id": "</s>"}, {"eos_token_id": [1, "x"]}, {"temperature": "hot"}]
-)
-def test_a_damaged_generation_config_is_refused(
-    config_with: Callable[..., Path], wrong: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("wrong", [{"eos_token_id": "</s>"}, {"eos_token_id": [1, "x"]}, {"temperature": "hot"}])
+def test_a_damaged_generation_config_is_refused(config_with: Callable[..., Path], wrong: dict[str, Any]) -> None:
     folder = config_with()
     (folder / "generation_config.json").write_text(json.dumps(wrong))
     with pytest.raises(EngineError, match=rf"generation_config\.json: {next(iter(wrong))}"):

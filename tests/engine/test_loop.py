@@ -43,9 +43,7 @@ class ScriptedModel:
 
 def film(model: ScriptedModel, prompt: Sequence[int] = (1, 2, 3), capacity: int = 99, **stops: Any) -> list:
     """(phase, token, n_tokens, seq_before, seq_len, cache_len, finish) of every step."""
-    steps = generate(
-        model, prompt, model.sample, StopSettings(**stops), capacity, lambda token: b"%d," % token
-    )
+    steps = generate(model, prompt, model.sample, StopSettings(**stops), capacity, lambda token: b"%d," % token)
     return [
         (
             step.phase,
@@ -113,9 +111,7 @@ def test_eos_wins_over_the_other_reasons() -> None:
 
 
 def test_ignore_eos_keeps_going() -> None:
-    assert [
-        step[1] for step in film(ScriptedModel([9, 9, 9]), eos=(9,), ignore_eos=True, max_new_tokens=3)
-    ] == [
+    assert [step[1] for step in film(ScriptedModel([9, 9, 9]), eos=(9,), ignore_eos=True, max_new_tokens=3)] == [
         None,
         9,
         9,

@@ -21,9 +21,7 @@ def logits_of(probabilities: list[float]) -> Array:
 
 def allowed(**settings: Any) -> dict[int, float]:
     """Id -> probability after the settings, for PROBABILITIES."""
-    ids, probabilities = candidates(
-        logits_of(PROBABILITIES), SamplerSettings(**{"temperature": 1.0} | settings)
-    )
+    ids, probabilities = candidates(logits_of(PROBABILITIES), SamplerSettings(**{"temperature": 1.0} | settings))
     return {int(i): pytest.approx(p, abs=1e-6) for i, p in zip(ids, probabilities, strict=True)}
 
 
@@ -106,9 +104,7 @@ def test_draws_follow_the_distribution() -> None:
 
 
 def test_a_seed_repeats_and_another_differs() -> None:
-    first, again, other = (
-        draws(SamplerSettings(temperature=1.0, top_p=0.95, seed=seed), 200) for seed in (7, 7, 8)
-    )
+    first, again, other = (draws(SamplerSettings(temperature=1.0, top_p=0.95, seed=seed), 200) for seed in (7, 7, 8))
     assert first == again
     assert first != other
 

@@ -120,9 +120,7 @@ def test_the_models_own_chat_template(qwen: Tokenizer) -> None:
     assert qwen.chat_prompt(CONVERSATION, system="Be brief.") == TWO_TURNS
 
 
-def test_without_a_template_the_qwen_format_is_used(
-    qwen2_copy: Path, change_json: Callable[..., None]
-) -> None:
+def test_without_a_template_the_qwen_format_is_used(qwen2_copy: Path, change_json: Callable[..., None]) -> None:
     change_json(qwen2_copy / "tokenizer_config.json", chat_template=...)
     tokenizer = load_tokenizer(qwen2_copy, 1024)
     assert tokenizer is not None
@@ -136,6 +134,12 @@ def test_a_template_file_comes_first(qwen2_copy: Path) -> None:
     tokenizer = load_tokenizer(qwen2_copy, 1024)
     assert tokenizer is not None
     assert tokenizer.chat_prompt("x") == "file: x"
+
+
+def test_a_damaged_template_file_is_named(qwen2_copy: Path) -> None:
+    (qwen2_copy / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(EngineError, match=r"chat_template\.jinja: not UTF-8 at byte 0"):
+        load_tokenizer(qwen2_copy, 1024)
 
 
 def test_of_named_templates_the_default_is_taken(qwen2_copy: Path, change_json: Callable[..., None]) -> None:

@@ -226,9 +226,7 @@ def test_a_full_context_is_recorded(llama_without_tokenizer: Model, path: Path) 
 
 
 def test_a_model_without_a_tokenizer_records_ids_only(llama_without_tokenizer: Model, path: Path) -> None:
-    result = record_generation(
-        llama_without_tokenizer, [1, 2], path=path, stops=StopSettings(max_new_tokens=2)
-    )
+    result = record_generation(llama_without_tokenizer, [1, 2], path=path, stops=StopSettings(max_new_tokens=2))
     trace = read(path)
     assert result.text == "" and len(result.tokens) == 2
     assert not any(step["text"] for step in trace.steps)
@@ -258,9 +256,7 @@ def test_ctrl_c_closes_the_trace(qwen2: Model, path: Path) -> None:
     assert trace.verdict == "pass"
 
 
-def test_ctrl_c_during_prefill_closes_the_trace(
-    qwen2: Model, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_during_prefill_closes_the_trace(qwen2: Model, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 

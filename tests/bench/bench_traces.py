@@ -156,22 +156,26 @@ def peak_memory(words: list[str], path: Path) -> float:
 
 def first_paint(path: Path) -> float:
     """Seconds from starting `stepscope view` in a terminal to a screen that shows step 0: in tmux, 80 x 24."""
-    taken = []
-    for _ in range(5):
-        session = f"bench{random.randrange(10**9)}"
-        command = f"exec {sys.executable} -m inspector.cli view {path}"
-        began = time.perf_counter()
-        subprocess.run(["tmux", "new-session", "-d", "-s", session, "-x", "80", "-y", "24", command], check=True)
-        try:
-            while time.perf_counter() - began < 20:
-                screen = subprocess.run(["tmux", "capture-pane", "-p", "-t", session], capture_output=True, text=True)
-                if "prefill" in screen.stdout:
-                    break
-                time.sleep(0.01)
-            taken.append(time.perf_counter() - began)
-        finally:
-            subprocess.run(["tmux", "kill-session", "-t", session], stderr=subprocess.DEVNULL)
-    return statistics.median(taken)
+    tmux = ["tmux", "-L", f"bench-{path.stem}"]
+    subprocess.run([*tmux, "new-session", "-d", "-s", "keep", "sleep 600"], check=True)
+    try:
+        return statistics.median(_one_paint(tmux, f"v{i}", path) for i in range(5))
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=True)
+
+
+def _one_paint(tmux: list[str], session: str, path: Path) -> float:
+    command = f"exec {sys.executable} -m inspector.cli view {path}"
+    began = time.perf_counter()
+    subprocess.run([*tmux, "new-session", "-d", "-s", session, "-x", "80", "-y", "24", command], check=True)
+    while True:
+        screen = subprocess.run(
+            [*tmux, "capture-pane", "-p", "-t", session], capture_output=True, text=True, check=True
+        )
+        taken = time.perf_counter() - began
+        if "prefill" in screen.stdout or taken > 20:
+            return taken
+        time.sleep(0.01)
 
 
 KILLED = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 
@@ -25,6 +26,8 @@ def run_app(
     # imports take most of the time to the first picture: the file is indexed meanwhile, and garbage, which they leave
     # none of, is not looked for until the picture stands
     gc.disable()
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)  # exported by some shells; Textual would take them for the size and never resize
     try:
         from inspector.tui.viewer import Viewer
 

@@ -98,6 +98,9 @@ def wrap(parts: Iterable[Part], width: int, words: bool = True) -> list[Line]:
                 used = sum(cell[2] for cell in rest)
                 if words and c == " ":
                     continue
+                if used + size > width:
+                    lines.append([])
+                    used = 0
             lines[-1].append((c, role, size))
             used += size
     return [_joined(line) for line in lines]

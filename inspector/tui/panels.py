@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from rich.cells import cell_len
+
 from inspector import facts, film
 from inspector.film import Step
 from inspector.text import visible
@@ -42,14 +44,23 @@ BETWEEN = " │ "
 
 def head(snapshot: Snapshot, state: State, tail: str, width: int, height: int, step: int) -> list[Line]:
     """The head's lines: the state and the file; steps, verdict and speed; the run. `tail`: what waits below."""
-    first: Line = [(f" {state.word} ", SIGNS[state.weight]), (" " + visible(snapshot.path), STRONG)]
-    if state.detail:
-        first.append((BETWEEN + visible(state.detail), state.weight))
+    first = _state_line(snapshot.path, state, width)
     lines = [first, _figures(snapshot, tail), *_run_lines(snapshot.run_facts(step), width)]
     if height == 1:
         said = _joined_by(" ", [[(f" {snapshot.steps:,} steps", STRONG)], *_tail_and_verdict(snapshot, tail)])
         lines[0] = [first[0], *said]
     return [clip(line, width) for line in lines[:height]]
+
+
+def _state_line(path: str, state: State, width: int) -> Line:
+    """The state, the file and what there is to say about them; a long path gives way from its left."""
+    word: Part = (f" {state.word} ", SIGNS[state.weight])
+    detail: Line = [(BETWEEN + visible(state.detail), state.weight)] if state.detail else []
+    name = visible(path)
+    room = max(12, width - length([word, *detail]) - 1)
+    if cell_len(name) > room:
+        name = "…" + name[-(room - 1) :] if name.isascii() else fit(name, room)
+    return [word, (" " + name, STRONG), *detail]
 
 
 def head_height(width: int, height: int) -> int:

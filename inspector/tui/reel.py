@@ -11,7 +11,9 @@ from inspector.film import Step
 from inspector.tui.lines import DIM, FAIL, PLAIN, STRONG, TITLE, UNKNOWN, Line, fit, padded
 
 CURSOR, FAILED = ">", "✗"
-LEAST_REMARK = 9
+LEAST_REMARK, WHOLE_REMARK = len("KV01 KV02"), len("not fed; finish=length")
+ROOM_FOR_REMARK = 40
+"""Narrower films show that a step fails, not which rules it breaks."""
 WIDEST = 20
 """No number takes more cells: ids and counts of a damaged engine may be any."""
 
@@ -72,14 +74,15 @@ class Widths:
         wanted = [k for k in _KEEP if not _NEEDS.get(k) or any(name in fields for name in _NEEDS[k])]
         if not several:
             wanted.remove("seq_id")
-        left = width - 2 - LEAST_REMARK
+        left = width - 2 - (LEAST_REMARK if width >= ROOM_FOR_REMARK else 0)
         kept = set()
         for key in wanted:
             if self._seen[key] + 1 > left:
                 break
             kept.add(key)
             left -= self._seen[key] + 1
-        extra = min(max(left, 0), 12)
+        # what is left is for the remark first, then for the text
+        extra = min(max(left - (WHOLE_REMARK - LEAST_REMARK), 0), 12)
         return [(c, self._seen[k] + (extra if k == "text" else 0)) for k, c in _COLUMNS.items() if k in kept]
 
 

@@ -23,12 +23,13 @@ from inspector.tui.widgets.film import Film
 from inspector.tui.widgets.lines import Panel
 
 TICK_S = 0.1
+SAID_S = 4.0
 
 
 class MainScreen(Screen[None]):
     """One trace, recorded or growing."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-medium"), (110, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-medium"), (100, "-broad"), (140, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (10, "-low"), (18, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "step(-1)", "Step back", show=False, id="film.up"),
@@ -54,6 +55,7 @@ class MainScreen(Screen[None]):
         self._pages: Pages | None = None
         self._left_tail_at = 0
         self._ended = False
+        self._said, self._said_until = "", 0.0
 
     def compose(self) -> ComposeResult:
         """The panels; the style sheet places them by the screen's size."""
@@ -120,7 +122,7 @@ class MainScreen(Screen[None]):
         message.stop()
         if self.film.tail:
             self._left_tail_at = 0
-        elif not self._left_tail_at:
+        elif self.feed.follow and not self._left_tail_at:
             self._left_tail_at = self._shown.steps
         self._show_step()
         self._show_rules()
@@ -137,13 +139,16 @@ class MainScreen(Screen[None]):
         head.show(lambda width, height: (make(width=width, height=height), []))
 
     def _tail(self) -> str:
-        """What waits below, where the view does not follow a growing trace."""
+        """The answer to the last key, or what waits below where the view does not follow a growing trace."""
+        if self.feed.clock() < self._said_until:
+            return self._said
         newest = self.feed.snapshot.steps
         if self.paused:
             return f"{newest - self._shown.steps:,} new steps wait: space goes on"
-        if not self.feed.follow or self.film.tail or not self._left_tail_at:
+        new = newest - self._left_tail_at
+        if self.film.tail or not self._left_tail_at or (not new and self.feed.snapshot.complete):
             return ""
-        return f"{newest - self._left_tail_at:,} new steps below: f follows"
+        return f"{new:,} new steps below: f follows"
 
     def _show_step(self) -> None:
         film, snapshot = self.film, self._shown
@@ -196,8 +201,13 @@ class MainScreen(Screen[None]):
             self.film.select(found, jump=True)
             return
         where = "after" if way > 0 else "before"
-        judging = way > 0 and verdicts.judged < self._shown.steps
-        self.notify(f"no failure {where} step {at}" + (f"; judged up to step {verdicts.judged}" if judging else ""))
+        judging = verdicts.judged < self._shown.steps
+        self._say(f"no failure {where} step {at}" + (f", {verdicts.judged:,} steps judged so far" if judging else ""))
+
+    def _say(self, words: str) -> None:
+        """An answer to a key, in the head for a moment: a popup would hide lines."""
+        self._said, self._said_until = words, self.feed.clock() + SAID_S
+        self._show_head()
 
     def action_pause(self) -> None:
         """Freeze what is shown; reading and judging go on."""

@@ -171,7 +171,7 @@ class Film(Roles, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """The titles, then steps."""
         width = self.room.width
-        if y == 0:
+        if y == 0 and self._columns:
             return self.strip(reel.titles(self._columns, width), width)
         number = self.scroll_offset.y + y - 1
         step = self.step(number)

@@ -1,0 +1,148 @@
+"""The verb itself in a real terminal (tmux), watching a file that another process writes; and without a terminal."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.inspector.tui.small_traces import letters
+
+ROOT = Path(__file__).parents[3]
+
+WRITER = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.inspector.tui.small_traces import run_facts, write_request, write_step
+from traces.writer import TraceWriter
+go = Path({go!r})
+with TraceWriter({path!r}, run_facts()) as writer:
+    write_request(writer)
+    for i in range(1, 61):
+        write_step(writer, 5, b"w%d " % i, before=24 + i, rows=[23 + i] + [25 + i] * 3 if i == 20 else None)
+        while i == 30 and not go.exists():
+            time.sleep(0.01)
+"""
+
+
+class Terminal:
+    """A tmux session of its own server: keys go in, the screen comes out."""
+
+    def __init__(self, folder: Path, width: int, height: int) -> None:
+        if shutil.which("tmux") is None:
+            pytest.fail("this test needs tmux:\napt-get install tmux")
+        self._socket = str(folder / "tmux")
+        self._run("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "sh")
+
+    def _run(self, *args: str) -> str:
+        done = subprocess.run(["tmux", "-S", self._socket, *args], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def type(self, line: str) -> None:
+        """A line for the shell."""
+        self._run("send-keys", "-l", line)
+        self._run("send-keys", "Enter")
+
+    def press(self, *keys: str) -> None:
+        """Keys by tmux's names."""
+        self._run("send-keys", *keys)
+
+    def resize(self, width: int, height: int) -> None:
+        """Another size of the window."""
+        self._run("resize-window", "-x", str(width), "-y", str(height))
+
+    def screen(self) -> str:
+        """What is on the screen."""
+        return self._run("capture-pane", "-p")
+
+    def until(self, true: Callable[[str], bool], seconds: float = 20.0) -> str:
+        """Wait until the screen says something; its text."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            screen = self.screen()
+            if true(screen):
+                return screen
+            time.sleep(0.05)
+        raise AssertionError("the screen never said it:\n" + self.screen())
+
+    def close(self) -> None:
+        """End the session."""
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, timeout=20)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """80 × 24."""
+    found = Terminal(tmp_path, 80, 24)
+    yield found
+    found.close()
+
+
+def verb(*args: str) -> str:
+    """The shell line that runs `stepscope` from this tree."""
+    return shlex.join([sys.executable, "-m", "inspector.cli", *args])
+
+
+def cursor(screen: str) -> list[str]:
+    """The words of the line that the cursor stands at; none while the screen is being drawn."""
+    return next((row for row in screen.splitlines() if row.startswith(">")), ">")[1:].split()
+
+
+def test_following_a_file_that_another_process_writes(terminal: Terminal, tmp_path: Path) -> None:
+    path, go = tmp_path / "grows.steps", tmp_path / "go"
+    script = WRITER.format(root=str(ROOT), go=str(go), path=str(path))
+    terminal.type(f"cd {shlex.quote(str(ROOT))}")
+    terminal.type(verb("view", str(path), "--follow") + "; echo left with $?")
+    terminal.until(lambda screen: "WAITING" in screen and "not there yet" in screen)
+    with subprocess.Popen([sys.executable, "-c", script]) as writer:
+        screen = terminal.until(lambda screen: "31 steps" in screen and "✗ 2 failures" in screen)
+        assert "LIVE" in screen
+        assert cursor(screen)[:1] == ["30"]
+        terminal.press("N")
+        screen = terminal.until(lambda screen: "holds 43 rows" in screen)
+        assert cursor(screen)[:2] == ["✗", "20"]
+        assert "[w20 ]" in screen and "layers of step 20" in screen
+        terminal.press("Up")
+        terminal.until(lambda screen: cursor(screen)[:1] == ["19"])
+        go.touch()
+        screen = terminal.until(lambda screen: "30 new steps below" in screen)
+        assert cursor(screen)[:1] == ["19"]
+        assert writer.wait(20) == 0
+    terminal.until(lambda screen: "ENDED" in screen and "61 steps" in screen)
+    terminal.press("f")
+    terminal.until(lambda screen: cursor(screen)[:1] == ["60"])
+    terminal.resize(40, 12)
+    terminal.until(lambda screen: cursor(screen)[:1] == ["60"])
+    terminal.press("q")
+    terminal.until(lambda screen: "left with 0" in screen)
+
+
+def test_a_path_that_cannot_be_shown_is_one_line_and_exit_2(terminal: Terminal, tmp_path: Path) -> None:
+    missing = tmp_path / "none.steps"
+    terminal.type(f"cd {shlex.quote(str(ROOT))}; clear")
+    terminal.type(verb("view", str(missing)) + "; echo left with $?")
+    screen = terminal.until(lambda screen: "left with 2" in screen)
+    assert "No such file" in screen
+    assert "Traceback" not in screen
+
+
+def test_without_a_terminal_the_film_is_printed(tmp_path: Path) -> None:
+    path = letters(tmp_path / "a.steps")
+    done = subprocess.run(
+        [sys.executable, "-m", "inspector.cli", "view", str(path)],
+        cwd=ROOT, env={**os.environ, "COLUMNS": "80"}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stderr == "stepscope: view needs a terminal; printing the film instead\n"
+    assert "\x1b" not in done.stdout
+    assert "<eos>" in done.stdout

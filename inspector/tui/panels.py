@@ -262,7 +262,7 @@ class _Grid:
         self._gemm_most = max((layer.gemm or 0.0 for layer in found), default=0.0)
         self._attention_most = max((layer.attention or 0.0 for layer in found), default=0.0)
         if width < self._numbers + 8:
-            self._name = max(3, self._name - 2)  # a bar says more than the word "layer"
+            self._name = max(4, self._name - 2)  # a bar says more than the word "layer"
         self._bar = max(0, min(self.LONGEST_BAR, (width - self._numbers) // 2 - 1))
 
     @property

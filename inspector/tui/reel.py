@@ -11,7 +11,7 @@ from inspector.film import Step
 from inspector.tui.lines import DIM, FAIL, PLAIN, STRONG, TITLE, UNKNOWN, Line, fit, padded
 
 CURSOR, FAILED = ">", "✗"
-LEAST_REMARK, WHOLE_REMARK = len("KV01 KV02"), len("not fed; finish=length")
+LEAST_REMARK, WHOLE_REMARK = len("KV01 KV02"), len("finish=length; not fed")
 ROOM_FOR_REMARK = 40
 """Narrower films show that a step fails, not which rules it breaks."""
 WIDEST = 20
@@ -123,9 +123,10 @@ def line(
         return padded([*out, (fit(str(number), size, right=True) + " ", PLAIN), (step, FAIL)], width)
     for column, size in columns:
         out.append((fit(said[column.key], size, column.right) + " ", _role(column.key, step, said)))
-    remark = film.remark(step)
     drafts = film.drafts(step)
-    words = "; ".join(word for word in (f"drafts {drafts}" if drafts else "", remark) if word)
+    # the finish first: it is what a narrow window must not lose
+    remarks = [f"drafts {drafts}"] if drafts else []
+    words = "; ".join(remarks + [word for word in reversed(film.remark(step).split("; ")) if word])
     if codes:
         out.append((" ".join(codes) + (" " if words else ""), FAIL))
     if words:

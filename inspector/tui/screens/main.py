@@ -24,6 +24,8 @@ from inspector.tui.widgets.lines import Panel
 
 TICK_S = 0.1
 SAID_S = 4.0
+LAST_WORDS_S = 1.0
+"""What an engine wrote right before it ended is given this long to be seen."""
 
 
 class MainScreen(Screen[None]):
@@ -54,7 +56,7 @@ class MainScreen(Screen[None]):
         self._shown = Snapshot(feed.path, feed.follow)
         self._pages: Pages | None = None
         self._left_tail_at = 0
-        self._ended = False
+        self._engine_ended: float | None = None
         self._said, self._said_until = "", 0.0
 
     def compose(self) -> ComposeResult:
@@ -96,14 +98,21 @@ class MainScreen(Screen[None]):
     def tick(self) -> None:
         """Take the feed's newest snapshot, unless paused."""
         newest = self.feed.snapshot
-        ended = self.engine is not None and not self.engine.running
         if newest is not self._shown and not self.paused:
             before, self._shown = self._shown, newest
             self._show(before)
-        if ended != self._ended:
-            self._ended = ended
-            self.refresh_bindings()
+        self._look_at_engine()
         self._show_head()
+
+    def _look_at_engine(self) -> None:
+        if self.engine is None or self.engine.running:
+            return
+        now = self.feed.clock()
+        if self._engine_ended is None:
+            self._engine_ended = now
+            self.refresh_bindings()
+        elif self.feed.snapshot.waiting and now - self._engine_ended > LAST_WORDS_S:
+            self.app.exit(0)  # it never wrote a trace: what it complained of is shown outside
 
     def _show(self, before: Snapshot) -> None:
         snapshot = self._shown

@@ -62,7 +62,7 @@ def test_the_film_has_a_line_a_step(tmp_path: Path) -> None:
 
 def test_the_last_step_says_why_it_is_the_last(tmp_path: Path) -> None:
     rows = screen_of(letters(tmp_path / "a.steps"), (160, 40), keys="G")
-    assert any(row.startswith(">") and "not fed; finish=eos" in row for row in rows)
+    assert any(row.startswith(">") and "finish=eos; not fed" in row for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_n_jumps_to_failures_and_the_rules_say_what_is_wrong(tmp_path: Path) -> 
         await until(app, pilot, lambda screen: "no failure before step 2" in screen)
 
     # two steps break KV01 (layer 0) and KV02 (the layers differ)
-    view(letters(tmp_path / "a.steps", broken=(2, 5)), script, (120, 50))
+    view(letters(tmp_path / "a.steps", broken=(2, 5)), script, (160, 50))
 
 
 def test_a_failing_step_is_marked_without_colour(tmp_path: Path) -> None:

@@ -184,3 +184,13 @@ def test_an_engine_that_was_killed_is_told_from_one_that_ended(tmp_path: Path) -
         await until(app, pilot, lambda screen: "engine ended by SIGKILL" in screen)
 
     view(letters(tmp_path / "a.steps", end=False), script, (160, 50), follow=True, engine=Engine(process))
+
+
+def test_an_engine_that_ends_without_a_trace_ends_the_view(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(2)"])
+    process.wait(20)
+
+    async def script(app: Viewer, pilot: Pilot[int]) -> None:
+        await pilot.pause(1.5)
+
+    assert view(tmp_path / "never.steps", script, follow=True, engine=Engine(process)).return_code == 0

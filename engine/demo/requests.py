@@ -79,8 +79,11 @@ _ALWAYS_SEEN = {Triple("letters", 0, 6)} | {
 
 
 def is_held_out(triple: Triple) -> bool:
-    """Whether training never sees this triple, in whatever words: about one in eight, picked by a hash."""
-    if triple in _ALWAYS_SEEN:
+    """Whether training never sees this triple, in whatever words: about one in eight, picked by a hash.
+
+    Single items are all seen: which letter is the ninth is knowledge, which nothing else could teach.
+    """
+    if triple.count == 1 or triple in _ALWAYS_SEEN:
         return False
     key = f"{_SPLIT} {triple.listing} {triple.start} {triple.count} {triple.step}"
     return hashlib.sha256(key.encode()).digest()[0] % 8 == 0
@@ -172,7 +175,7 @@ def _draw_from(rng: random.Random, name: str) -> Plan:
         start, n = rng.randrange(size), rng.randint(2, size)
     else:
         start = _draw_start(rng, name, 0, size - 2)
-        n = rng.randint(2, min(12, size - start))
+        n = rng.randint(2, min(12 if rng.random() < 0.6 else 26, size - start))
     return Plan(Triple(name, start, n), n=n, start=start)
 
 
@@ -188,7 +191,7 @@ def _draw_after(rng: random.Random, name: str) -> Plan:
 
 def _draw_backwards_from(rng: random.Random, name: str) -> Plan:
     start = _draw_start(rng, name, 2, _size(name) - 1)
-    n = rng.randint(2, min(10, start))
+    n = rng.randint(2, min(10 if rng.random() < 0.7 else 20, start))
     return Plan(Triple(name, start, n, -1), n=n, start=start)
 
 
@@ -310,11 +313,11 @@ FORMS = (
         "the {nouns} from {s} down to {e}", "the {nouns} from {s} back to {e}",
         "{nouns} from {s} down to {e}", "all {nouns} from {s} back to {e}",
     ), ("{nouns} from {s} back to {e}", "all the {nouns} from {s} down to {e}")),
-    Form(_draw_up_to, 1, ALL, (
+    Form(_draw_up_to, 1.5, ALL, (
         "the {nouns} up to {e}", "all {nouns} up to {e}", "the {nouns}{whole} up to {e}",
         "the {nouns} from the start to {e}",
     ), ("{nouns} up to {e}", "all the {nouns} up to {e}")),
-    Form(_draw_to_the_end, 1, NAMED, (
+    Form(_draw_to_the_end, 1.5, NAMED, (
         "the {nouns} from {s} to the end", "the {nouns}{whole} from {s} on",
         "all {nouns} from {s} to the end", "{nouns} from {s} to the end of {name}",
     ), ("all the {nouns} from {s} on", "the {nouns} from {s} to the end of {name}")),
@@ -398,7 +401,7 @@ def _spell(rng: random.Random, n: int) -> str:
 def _slots(rng: random.Random, name: str, plan: Plan) -> dict[str, str]:
     listing = LISTINGS[name]
     start, end = listing.items[plan.start], listing.items[plan.end]
-    if name == "numbers" and rng.random() < 0.2:
+    if name == "numbers" and rng.random() < 0.3:
         start, end = number_word(plan.start), number_word(plan.end)
     if name == "letters":
         shape = rng.choice(("{}", "{}", "{}", '"{}"', "the letter {}", "upper"))
@@ -459,7 +462,7 @@ def draw_request(rng: random.Random, *, held_out_triple: bool, held_out_phrasing
 
 
 def draw_training_request(rng: random.Random) -> Request:
-    """A request training may see: sometimes off topic, sometimes opened by words that mean nothing."""
+    """A request training may see: sometimes off topic, sometimes with words in it that mean nothing."""
     shape = rng.random()
     if shape < 0.06:
         return Request(_off_topic_text(rng), REFUSAL)
@@ -469,6 +472,11 @@ def draw_training_request(rng: random.Random) -> Request:
         noise = " ".join(_any_word(rng) for _ in range(rng.randint(1, 3)))
         text = request.text[0].lower() + request.text[1:]
         return Request(noise + rng.choice((" ", ", ")) + text, request.answer)
+    if shape < 0.17:
+        # nor must an unknown word in the middle
+        words = request.text.split()
+        words.insert(rng.randint(1, len(words)), _any_word(rng))
+        return Request(" ".join(words), request.answer)
     return request
 
 
@@ -522,6 +530,21 @@ def _off_topic_text(rng: random.Random) -> str:
     text = pattern.format(*(_any_word(rng) for _ in range(pattern.count("{}"))))
     text += rng.choice(("", "", ".", "?", "?", "!"))
     return text[0].upper() + text[1:] if rng.random() < 0.6 else text.lower()
+
+
+def draw_training_conversation(rng: random.Random) -> tuple[list[dict[str, str]], str]:
+    """Messages and the answer to the last of them: mostly one request, sometimes more of a chat than that."""
+    messages = []
+    if rng.random() < 0.05:
+        system = rng.choice(("You are a helpful assistant.", "You are a {}.", "{} {} {}.", "Be {}.", ""))
+        content = system.format(*(_any_word(rng) for _ in range(system.count("{}"))))
+        messages.append({"role": "system", "content": content})
+    if rng.random() < 0.06:
+        earlier = draw_training_request(rng)
+        messages.append({"role": "user", "content": earlier.text})
+        messages.append({"role": "assistant", "content": earlier.answer})
+    request = draw_training_request(rng)
+    return [*messages, {"role": "user", "content": request.text}], request.answer
 
 
 # --- the held-out sets ------------------------------------------------------------------------------------

@@ -34,12 +34,12 @@ HERE = Path(__file__).parent
 TEST_DATA = HERE.parents[1] / "tests" / "engine" / "demo_requests.json"
 
 SEED = 20250
-THREADS = 2
-STEPS = 4000
+THREADS = 1  # more would be faster on an idle machine, and far slower on a busy one
+STEPS = 5000
 BATCH = 64
 PEAK_RATE = 3e-3
 WARM_UP = 100
-WEIGHT_DECAY = 0.05
+WEIGHT_DECAY = 0.3
 CLIP = 1.0
 BATCHES_A_POOL = 50
 
@@ -240,17 +240,16 @@ class Formatter:
         self.template = jinja2.Environment(autoescape=False).from_string(CHAT_TEMPLATE)
         self.end = tokenizer.token_to_id(IM_END)
 
-    def prompt_text(self, text: str) -> str:
-        messages = [{"role": "user", "content": text}]
+    def prompt_text(self, messages: list[dict[str, str]]) -> str:
         return self.template.render(messages=messages, add_generation_prompt=True)
 
-    def prompt(self, text: str) -> list[int]:
-        return self.tokenizer.encode(self.prompt_text(text)).ids
+    def prompt(self, request: str) -> list[int]:
+        return self.tokenizer.encode(self.prompt_text([{"role": "user", "content": request}])).ids
 
-    def examples(self, batch: list[requests.Request]) -> list[tuple[list[int], list[int]]]:
-        """(prompt ids, answer ids with the end token) of each request."""
-        prompts = self.tokenizer.encode_batch([self.prompt_text(r.text) for r in batch])
-        answers = self.tokenizer.encode_batch([r.answer for r in batch])
+    def examples(self, drawn: list[tuple[list[dict[str, str]], str]]) -> list[tuple[list[int], list[int]]]:
+        """(prompt ids, answer ids with the end token) of each conversation."""
+        prompts = self.tokenizer.encode_batch([self.prompt_text(messages) for messages, _ in drawn])
+        answers = self.tokenizer.encode_batch([answer for _, answer in drawn])
         return [(p.ids, [*a.ids, self.end]) for p, a in zip(prompts, answers, strict=True)]
 
 
@@ -261,7 +260,7 @@ def batches(formatter: Formatter) -> Iterator[tuple[Tensor, Tensor]]:
     """
     rng = random.Random(SEED + 1)
     while True:
-        drawn = [requests.draw_training_request(rng) for _ in range(BATCH * BATCHES_A_POOL)]
+        drawn = [requests.draw_training_conversation(rng) for _ in range(BATCH * BATCHES_A_POOL)]
         pool = sorted(formatter.examples(drawn), key=lambda example: len(example[0]) + len(example[1]))
         cuts = list(range(0, len(pool), BATCH))
         rng.shuffle(cuts)
@@ -402,9 +401,10 @@ def main() -> None:
     torch.manual_seed(SEED)
     if not parser.parse_args().check:
         tokenizer = train_tokenizer()
-        write_tokenizer(tokenizer)
+        model = train(Formatter(tokenizer))
+        write_tokenizer(tokenizer)  # all at the end: weights and tokenizer belong together
+        write_weights(model)
         write_test_data()
-        write_weights(train(Formatter(tokenizer)))
     measure(read_model(), Formatter(Tokenizer.from_file(str(HERE / "tokenizer.json"))))
 
 

@@ -22,7 +22,7 @@ static void on_interrupt(int signal_number)
 /* The first Ctrl-C ends the request after the step in progress, a second one ends the program. */
 static void watch_for_interrupt(void)
 {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
     sigaction(SIGINT, &action, NULL);
 }
 
@@ -136,6 +136,7 @@ HOOK int generate(struct state *st, const struct request *request, struct record
     int token = -1;
     watch_for_interrupt();
     begin_request(st, request->seq_id, request->prompt, request->n_prompt, request->max_new_tokens);
+    record_source(recorder, __LINE__);
     record_request(recorder, request);
     enum finish finish = prefill(st, request, recorder);
     while (finish == FINISH_NONE && !is_interrupted) {

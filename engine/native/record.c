@@ -38,7 +38,7 @@ void open_recorder(struct recorder *recorder, const char *path, const struct sta
     };
     if (stepscope_open(&recorder->trace, path, &run))
         die("%s", stepscope_error(&recorder->trace));
-    stepscope_source(&recorder->trace, "engine/native/generate.c", 0, "generate");
+    recorder->is_source_noted = 0;
 }
 
 int close_recorder(struct recorder *recorder)
@@ -47,6 +47,14 @@ int close_recorder(struct recorder *recorder)
         return 0;
     fprintf(stderr, "engine: %s\n", stepscope_error(&recorder->trace));
     return 1;
+}
+
+void record_source(struct recorder *recorder, int line)
+{
+    if (!recorder || recorder->is_source_noted)
+        return;
+    stepscope_source(&recorder->trace, "engine/native/generate.c", line, "generate");
+    recorder->is_source_noted = 1;
 }
 
 void record_request(struct recorder *recorder, const struct request *request)

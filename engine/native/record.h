@@ -8,6 +8,7 @@
 struct recorder {
     struct stepscope trace;
     uint64_t step_began_ns;
+    int is_source_noted;
 };
 
 /* What one step of the loop did. */
@@ -25,6 +26,7 @@ void open_recorder(struct recorder *recorder, const char *path, const struct sta
 int close_recorder(struct recorder *recorder);
 
 /* All take a NULL recorder, and then do nothing. */
+void record_source(struct recorder *recorder, int line); /* where the loop stands, in generate.c; kept once */
 void record_request(struct recorder *recorder, const struct request *request);
 void record_step_begin(struct recorder *recorder);
 void record_step(struct recorder *recorder, const struct state *st, const struct step *step);

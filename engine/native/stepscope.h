@@ -8,8 +8,9 @@
  * and everywhere else just the include. Recording a loop:
  *
  *     struct stepscope trace;
- *     struct stepscope_run run = {0};
+ *     struct stepscope_run run;
  *     struct stepscope_step step;
+ *     stepscope_run_init(&run);                          // everything unknown
  *     run.engine = "my-engine"; run.n_layers = n_layers; run.vocab_size = n_vocab; run.capacity = n_ctx;
  *     run.fields = STEPSCOPE_T_NS | STEPSCOPE_FORWARD_MS;
  *     stepscope_open(&trace, "run.steps", &run);
@@ -100,8 +101,8 @@ enum stepscope_field {
     STEPSCOPE_CACHE_LEN = 1 << 27 /* for stepscope_run.totals only: cache_len is always recorded */
 };
 
-/* What is running, and what is recorded. Start from {0}; NULL and 0 mean unknown. Nothing is kept after the call that
- * takes it. */
+/* What is running, and what is recorded. Fill what is known after stepscope_run_init; NULL and 0 mean unknown. Nothing
+ * is kept after stepscope_open. */
 struct stepscope_run {
     uint32_t fields; /* which optional fields: STEPSCOPE_T_NS | STEPSCOPE_MARGIN ... */
     uint32_t totals; /* which per-layer fields are one value for the whole model instead of one a layer */
@@ -190,6 +191,7 @@ struct stepscope {
     char path[256], message[512];
 };
 
+void stepscope_run_init(struct stepscope_run *run);
 /* Begins a trace: creates the file, or replaces a step trace that is there. Returns 0, or a stepscope_failure. */
 int stepscope_open(struct stepscope *trace, const char *path, const struct stepscope_run *run);
 /* Ends it. Returns 0, or the failure that stuck. A second call does nothing. */
@@ -553,6 +555,11 @@ static void stepscope__begin_object(struct stepscope__json *json, const char *na
 }
 
 /* -- the run ------------------------------------------------------------------------------------------------------- */
+
+void stepscope_run_init(struct stepscope_run *run)
+{
+    memset(run, 0, sizeof *run);
+}
 
 static uint32_t stepscope__values_of(const struct stepscope__field *field, const struct stepscope_run *run)
 {

@@ -222,7 +222,7 @@ static void close_checkpoint(struct checkpoint *c)
 
 /* -- what the model needs ------------------------------------------------------------------------------------------ */
 
-/* One piece of a weight: a tensor and where its values go. A pass without `target` only checks that it is there. */
+/* The model is walked twice: once to check that every tensor is there in its shape, then to load them. */
 struct wanted {
     struct checkpoint *checkpoint;
     int is_loading;

@@ -47,5 +47,8 @@ def _see_off(engine: Engine) -> None:
     if not engine.running:
         return
     engine.ask_to_stop()
+    if engine.wait(0.5):
+        return
+    print("stepscope: waiting for the engine to finish its trace", file=sys.stderr)
     if not engine.wait():
         print(f"stepscope: the engine still runs: {engine.words}", file=sys.stderr)

@@ -201,7 +201,7 @@ def _per_layer(value: Any) -> list[Any]:
 
 
 def _at(values: list[Any], i: int) -> Any:
-    return values[i] if i < len(values) else None
+    return values[i] if 0 <= i < len(values) else None
 
 
 def _kind(kinds: list[dict[str, Any]], i: int) -> dict[str, Any]:
@@ -211,9 +211,9 @@ def _kind(kinds: list[dict[str, Any]], i: int) -> dict[str, Any]:
 def _kind_word(kind: dict[str, Any]) -> str:
     name = str(kind.get("kind") or "")
     if name == "window":
-        return f"win {kind.get('window', '?')}"
+        return visible(f"win {kind.get('window', '?')}")
     if name == "shared":
-        return f"as {kind.get('owner', '?')}"
+        return visible(f"as {kind.get('owner', '?')}")
     if name == "other":
         return visible(str(kind.get("name") or "other"))
     return {"full": "", "none": "no cache"}.get(name, visible(name))

@@ -36,7 +36,7 @@ class Roles(ScrollView):
             for layer in over:
                 style += layer
             segments.append(Segment(text, style))
-        return Strip(segments).adjust_cell_length(width, segments[-1].style if over else self.rich_style)
+        return Strip(segments).adjust_cell_length(width, segments[-1].style if over and segments else self.rich_style)
 
 
 class Panel(Roles):

@@ -490,7 +490,7 @@ class Recorder:
         if self._n_layers and "cache_len" not in first:
             shapes["cache_len"] = self._n_layers
         names = list(fields.REQUIRED) + list(self._USUAL)
-        names += [n for n in list(first) + self._extra if n not in names]
+        names = list(dict.fromkeys(names + list(first) + self._extra))
         unknown = [n for n in names if n not in fields.FIELDS]
         if unknown:
             raise FieldError("%s: not in the vocabulary; see FORMAT.md for the names" % ", ".join(unknown))

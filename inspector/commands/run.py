@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -197,7 +199,7 @@ def _live(args: argparse.Namespace) -> int:
 
     path = args.output or new_run()
     command = [sys.executable, "-m", "inspector.cli", "run", *_without_live(sys.argv[2:]), "-o", path]
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
+    with _set_aside(path), tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
         engine = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=complained)
         try:
             run_app(path, follow=True, process=engine)
@@ -206,7 +208,9 @@ def _live(args: argparse.Namespace) -> int:
                 engine.terminate()
             code = engine.wait()
         said.seek(0)
-        _Printer()(said.read().decode("utf-8", "replace"))
+        show = _Printer()
+        show(said.read().decode("utf-8", "replace"))
+        show.end()
         complained.seek(0)
         errors = complained.read().decode("utf-8", "replace").strip().splitlines()
     if errors:
@@ -214,6 +218,28 @@ def _live(args: argparse.Namespace) -> int:
     elif not os.path.exists(path):
         complain("the engine process ended without a trace")
     return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _set_aside(path: str) -> Iterator[None]:
+    """An older trace of that name out of the view's way, and back where the engine wrote none."""
+    from traces.frames import MAGIC
+
+    aside = f"{path}.old"
+    try:
+        with open(path, "rb") as file:
+            is_trace = file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        is_trace = False
+    if is_trace:
+        os.replace(path, aside)
+    try:
+        yield
+    finally:
+        if is_trace and os.path.exists(path):
+            os.unlink(aside)
+        elif is_trace:
+            os.replace(aside, path)
 
 
 def _without_live(words: list[str]) -> list[str]:

@@ -69,6 +69,8 @@ def test_a_field_that_the_first_step_lacked_is_refused_by_name(tmp_path: Path) -
     last = Table(tmp_path / "b.steps").plain(1, 2)[0]
     assert last is not None
     assert last["qkv_ms"] == [0.5]
+    with traces.record(tmp_path / "c.steps", n_layers=1, fields=["lm_head_ms"]) as trace:
+        trace.step(n_tokens=1, seq_before=0, seq_len=1, cache_len=[1], lm_head_ms=0.5)
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,30 @@ struct options {
     struct request requests[MAX_REQUESTS];
 };
 
+/* What a message quotes from a file may hold line ends and escapes: it stays one line all the same. */
+static void make_one_line(char *text)
+{
+    char *out = text;
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte > ' ' && byte != 0x7F)
+            *out++ = *text;
+        else if (out[-1] != ' ')
+            *out++ = ' ';
+    }
+    *out = '\0';
+}
+
 _Noreturn void die(const char *format, ...)
 {
+    char message[MAX_PATH + 1024] = "engine: ";
+    size_t used = strlen(message);
     va_list values;
     va_start(values, format);
-    fprintf(stderr, "engine: ");
-    vfprintf(stderr, format, values);
-    fprintf(stderr, "\n");
+    vsnprintf(message + used, sizeof message - used, format, values);
     va_end(values);
+    make_one_line(message + used);
+    fprintf(stderr, "%s\n", message);
     exit(2);
 }
 

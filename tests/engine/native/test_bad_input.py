@@ -143,6 +143,13 @@ def test_configs_that_are_refused(
     assert expected in line
 
 
+def test_a_value_over_several_lines_is_told_in_one(model: Path, change_json: Callable[..., None]) -> None:
+    change_json(model / "config.json", architectures=["Other"])
+    config = model / "config.json"
+    config.write_text(config.read_text().replace('["Other"]', '[\n  "Other\x7f"\n]'))
+    assert 'architectures is [ "Other " ]; it is one of' in about(model)
+
+
 def test_end_ids_that_are_none(model: Path, change_json: Callable[..., None]) -> None:
     change_json(model / "generation_config.json", eos_token_id=["</s>"])
     assert about(model) == (

@@ -1,8 +1,6 @@
 #define STEPSCOPE_IMPLEMENTATION
 #include "record.h"
 
-#include "fault.h"
-
 #ifndef ENGINE_FLAGS
 #define ENGINE_FLAGS NULL
 #endif

@@ -1,0 +1,139 @@
+"""The `stop` back-end: one breakpoint a hook, one stop a hit, read in few blocks, and on.
+
+The expressions of a hook are resolved at its first hit and kept; a hit then costs the stop itself, an argument and as
+many block reads as there are neighbourhoods. A hook that turns out too dear is switched off and the trace says so.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+from gdb_scripts import expressions as ex
+from gdb_scripts import host, layout
+from gdb_scripts.probe import Hook, Probe
+from gdb_scripts.session import Hit
+
+_DEAR_IN_A_ROW = 3
+
+
+class _Plans(NamedTuple):
+    """What one hook reads, resolved for the place where it stopped."""
+
+    reads: layout.Plan
+    symbols: Dict[str, Any]
+
+
+class StopBackend:
+    """Breakpoints for every hook of a probe.
+
+    on_hit(hit) is called at each; it returns True to stop the program there. tell: one line for the user. lost(why):
+    steps will be missing from here on.
+    """
+
+    def __init__(
+        self,
+        probe: Probe,
+        now_ns: Callable[[], int],
+        on_hit: Callable[[Hit], bool],
+        tell: Callable[[str], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        self._probe, self._now_ns, self._on_hit, self._tell, self._lost = probe, now_ns, on_hit, tell, lost
+        self._plans: Dict[Tuple[str, int], _Plans] = {}
+        self._breakpoints: List[host.Stop] = []
+        self._facts_read = False
+        self._dear = 0
+        self._told_errors: set[str] = set()
+        self.hits = 0
+        self.spent_s = 0.0
+        self.off_because = ""
+
+    def install(self) -> None:
+        """Set the breakpoints; places that are not loaded yet stay pending. Raises layout.Absent for a pattern that
+        matches nothing."""
+        host.quiet()
+        for hook in self._probe.hooks:
+            for place in host.location(hook.function, hook.file):
+                self._breakpoints.append(host.Stop(place, self._callback(hook), self._error))
+        host.on_new_symbols(self._forget)
+
+    def remove(self) -> None:
+        """Take the breakpoints away, when gdb is idle."""
+        breakpoints, self._breakpoints = self._breakpoints, []
+
+        def delete() -> None:
+            for breakpoint_ in breakpoints:
+                if breakpoint_.is_valid():
+                    breakpoint_.delete()
+
+        host.defer(delete)
+
+    def pending(self) -> List[str]:
+        """Hooks whose function is in nothing that is loaded."""
+        return [str(b.location) for b in self._breakpoints if b.is_pending]
+
+    def _callback(self, hook: Hook) -> Callable[[Any], bool]:
+        return lambda frame: self._hit(hook, frame)
+
+    def _hit(self, hook: Hook, frame: Any) -> bool:
+        if self.off_because or not host.is_real_call(frame):
+            return False
+        began = time.monotonic()
+        if host.is_inlined(frame):
+            self._error("%s was inlined here: hits of it are left out" % hook.function)
+            self._lost("%s was inlined" % hook.function)
+            return False
+        t_ns = self._now_ns()
+        known = (hook.section, host.frame_pc(frame)) in self._plans
+        plans = self._plans_at(hook, host.frame_pc(frame))
+        values, missing = plans.reads.read(host.GdbMemory(frame, plans.symbols))
+        stop = self._on_hit(self._sorted(hook, values, missing, t_ns))
+        self.hits += 1
+        self._charge(time.monotonic() - began, resolved_before=known)
+        return stop
+
+    def _sorted(self, hook: Hook, values: Dict[str, Any], missing: Dict[str, layout.Absent], t_ns: int) -> Hit:
+        """What was read under one roof, back under the names it was asked for."""
+        groups: Dict[str, Dict[str, Any]] = {"reads": {}, "after": {}, "sums": {}, "facts": {}}
+        for name, value in values.items():
+            group, _, field = name.partition(".")
+            groups[group][field] = value
+        absent = {name.partition(".")[2]: why for name, why in missing.items() if not name.startswith("sums.")}
+        if hook.event == "forward":
+            self._facts_read = True
+        return Hit(hook, groups["reads"], groups["after"], groups["sums"], absent, groups["facts"], t_ns)
+
+    def _plans_at(self, hook: Hook, pc: int) -> _Plans:
+        if (hook.section, pc) not in self._plans:
+            wanted: Dict[str, ex.Node] = {"reads." + k: v for k, v in hook.reads.items()}
+            wanted.update({"after." + k: v for k, v in hook.after.items()})
+            wanted.update({"sums." + k: a.node for k, a in hook.accumulators.items()})
+            if hook.event == "forward":
+                wanted.update({"facts." + k: v for k, v in self._probe.facts.items()})
+            scope = host.GdbScope(pc)
+            caps = {"reads." + k: cap for k, cap in hook.caps.items()}
+            reads = layout.plan(wanted, scope, caps)
+            self._plans[hook.section, pc] = _Plans(reads, scope.symbols)
+        return self._plans[hook.section, pc]
+
+    def _forget(self) -> None:
+        self._plans.clear()
+        host.forget_types()
+
+    def _charge(self, seconds: float, resolved_before: bool) -> None:
+        """Count a hit's cost; the first at a place resolves names and is not held against it."""
+        self.spent_s += seconds
+        if not resolved_before:
+            return
+        self._dear = self._dear + 1 if seconds * 1000 > self._probe.budget_ms else 0
+        if self._dear >= _DEAR_IN_A_ROW:
+            self.off_because = "a hit cost %.0f ms, the budget is %.0f" % (seconds * 1000, self._probe.budget_ms)
+            self._lost(self.off_because)
+            self._tell("stepscope: switched off: %s (budget_ms in the probe)" % self.off_because)
+            self.remove()
+
+    def _error(self, problem: str) -> None:
+        if problem not in self._told_errors:
+            self._told_errors.add(problem)
+            self._tell("stepscope: %s" % problem)

@@ -1,0 +1,368 @@
+"""The gdb commands: `stepscope probe|record|status|break-on|follow|replay|goto|where|off`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from typing import Any, Dict, List, Optional, Set
+
+from gdb_scripts import host
+from gdb_scripts import probe as probes
+from gdb_scripts.backends.stop import StopBackend
+from gdb_scripts.follow import Baseline
+from gdb_scripts.layout import Absent
+from gdb_scripts.replay import Replay
+from gdb_scripts.session import Closed, Hit, Session
+from traces.fields import FINISH_NAMES, PHASE_NAMES, FieldError
+from traces.rules import RULES
+from traces.writer import TraceError
+
+OLDEST_GDB = (12, 0)
+
+
+class Microscope:
+    """What the commands work on: a probe, perhaps a recording, perhaps a replay."""
+
+    def __init__(self) -> None:
+        self.probe: Optional[probes.Probe] = None
+        self.session: Optional[Session] = None
+        self.backend: Optional[StopBackend] = None
+        self.break_on: Set[str] = set()
+        self.baseline: Optional[Baseline] = None
+        self.replay: Optional[Replay] = None
+        self._pid = 0
+
+    def use(self, name: str) -> None:
+        """Choose a probe and set its hooks."""
+        self.off()
+        self.probe = probes.load(name)
+        self.session = Session(self.probe, None, _run_facts())
+        self._start()
+
+    def record(self, path: str) -> None:
+        """From the next step on, write a trace."""
+        if self.probe is None:
+            raise host.GdbError("choose a probe first: stepscope probe NAME (stepscope probe list shows them)")
+        if self.backend is not None:
+            self.backend.remove()
+        if self.session is not None:
+            self.session.close()
+        _refuse_what_is_no_trace(path)
+        self.session = Session(self.probe, path, _run_facts())
+        self._start()
+        host.say("recording to %s" % path)
+
+    def off(self) -> None:
+        """Remove every hook and end the trace."""
+        backend, self.backend = self.backend, None
+        session, self.session = self.session, None
+        if backend is not None:
+            backend.remove()
+        if session is not None:
+            session.close()
+            _tell_problems(session)
+
+    def program_ended(self, code: Optional[int]) -> None:
+        """The program exited by itself, or was ended by a signal (no code)."""
+        if self.session is not None:
+            self._look_at(self.session.program_ended(None if code == 0 else "abort"))
+            _tell_problems(self.session)
+
+    def gdb_ends(self) -> None:
+        """The user leaves gdb; what is still running is left or killed."""
+        if self.session is not None:
+            self.session.program_ended("abort" if host.pid() else None)
+            self.session.close()
+
+    def _start(self) -> None:
+        assert self.probe is not None and self.session is not None
+        session = self.session
+        self.backend = StopBackend(self.probe, session.now_ns, self._hit, host.say, session.gap)
+        try:
+            self.backend.install()
+        except Absent as problem:
+            raise host.GdbError("probe %s: %s" % (self.probe.name, problem)) from None
+        pending = self.backend.pending()
+        if pending:
+            host.say("stepscope: waiting for %s to be loaded" % ", ".join(pending))
+
+    def _hit(self, hit: Hit) -> bool:
+        session = self.session
+        if session is None:
+            return False
+        if self._pid and host.pid() != self._pid:
+            session.program_ended("abort")  # `run` again, or a fork was followed: another process
+        self._pid = host.pid()
+        try:
+            return self._look_at(session.hit(hit))
+        finally:
+            _tell_problems(session)
+
+    def _look_at(self, closed: List[Closed]) -> bool:
+        """Whether to stop the program because of the steps that were closed; says why."""
+        stop = False
+        for step in closed:
+            for failure in step.failures:
+                if failure.code in self.break_on:
+                    host.say("stepscope: %s" % failure.message)
+                    host.say("  %s" % RULES[failure.code].statement)
+                    stop = True
+            if self.baseline is not None:
+                difference = self.baseline.compare(step)
+                if difference is not None:
+                    host.say("stepscope: %s" % difference)
+                    self.baseline = None
+                    stop = True
+            show_step(step.step, step.record)
+        return stop
+
+
+def show_step(index: int, record: Dict[str, Any]) -> None:
+    """`$step $token_id $seq_len $cache_len` for the user's own conditions and printing."""
+    rows = record["cache_len"]
+    host.set_variable("step", index)
+    host.set_variable("token_id", record["token_id"])
+    host.set_variable("seq_len", record["seq_len"])
+    host.set_variable("cache_len", rows[0] if isinstance(rows, tuple) else rows)
+
+
+def line(index: int, record: Dict[str, Any]) -> str:
+    """The film's line of one step."""
+    rows = record["cache_len"]
+    if isinstance(rows, tuple):
+        seen = sorted({r for r in rows if r >= 0})
+        cache = "-" if not seen else str(seen[0]) if len(seen) == 1 else "%d-%d!" % (seen[0], seen[-1])
+    else:
+        cache = _count(rows)
+    token = record["token_id"]
+    words = [
+        "%-5d" % index,
+        "%-8s" % PHASE_NAMES.get(record["phase"], "?"),
+        "%-8s" % ("-" if token == -(2**63) else token),
+        "%-10s" % _count(record["seq_before"]),
+        "%-7s" % _count(record["seq_len"]),
+        "%-10s" % cache,
+    ]
+    if record["n_tokens"] == 0 and record["phase"] != 1:
+        words.append("not fed")
+    if record["finish"]:
+        words.append("finish=%s" % FINISH_NAMES.get(record["finish"], record["finish"]))
+    return " ".join(words).rstrip()
+
+
+HEAD = "step  phase    token    seq_before seq_len cache_len"
+
+
+def _count(value: int) -> str:
+    return "-" if value < 0 else str(value)
+
+
+def _refuse_what_is_no_trace(path: str) -> None:
+    """Told when the command is typed, not when the first step comes."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.access(folder, os.W_OK):
+        raise host.GdbError("%s: cannot write a trace here" % path)
+    if os.path.exists(path) and os.path.getsize(path):
+        with open(path, "rb") as file:
+            if file.read(4) != b"STEP":
+                raise host.GdbError("%s: exists and is not a step trace; choose another name" % path)
+
+
+def _run_facts() -> Dict[str, Any]:
+    return {"host": {"machine": platform.machine()}, "engine": {"binary": os.path.basename(host.program())}}
+
+
+def _tell_problems(session: Session) -> None:
+    while session.problems:
+        host.say("stepscope: %s; recording has ended, the program goes on" % session.problems.pop(0))
+
+
+_scope = Microscope()
+
+
+class _Command(host.Command):  # type: ignore[misc]
+    """A subcommand whose errors are one line and never a traceback."""
+
+    def __init__(self, words: str, complete: Optional[int] = None) -> None:
+        if complete is None:
+            super().__init__("stepscope " + words, host.COMMAND_CLASS)
+        else:
+            super().__init__("stepscope " + words, host.COMMAND_CLASS, complete)
+
+    def invoke(self, argument: str, from_tty: bool) -> None:
+        try:
+            self.do(host.string_to_argv(argument))
+        except (probes.ProbeError, TraceError, FieldError, Absent) as error:
+            raise host.GdbError(str(error)) from None
+
+    def do(self, words: List[str]) -> None:
+        """The command's work."""
+        raise NotImplementedError
+
+
+class ProbeCommand(_Command):
+    """Choose what to look at: stepscope probe NAME, or the path of an .ini file; stepscope probe list."""
+
+    def do(self, words: List[str]) -> None:
+        if words in ([], ["list"]):
+            for name in probes.shipped():
+                host.say("%-12s %s" % (name, probes.load(name).engine))
+            return
+        _scope.use(words[0])
+        assert _scope.probe is not None
+        host.say("probe %s: %s" % (_scope.probe.name, ", ".join(h.function for h in _scope.probe.hooks)))
+
+    def complete(self, text: str, word: str) -> List[str]:
+        return [name for name in ["list", *probes.shipped()] if name.startswith(word)]
+
+
+class RecordCommand(_Command):
+    """Write every step to a trace: stepscope record FILE. Look at it with `stepscope view FILE --follow` outside."""
+
+    def do(self, words: List[str]) -> None:
+        if len(words) != 1:
+            raise host.GdbError("stepscope record FILE")
+        _scope.record(words[0])
+
+
+class StatusCommand(_Command):
+    """What was seen: steps, the last one, what a hit costs."""
+
+    def do(self, words: List[str]) -> None:
+        session, backend = _scope.session, _scope.backend
+        if session is None or backend is None:
+            host.say("no probe; stepscope probe NAME")
+            return
+        where = session.path or "not recorded (stepscope record FILE)"
+        host.say("probe %s, %d steps, %s" % (session.probe.name, session.steps, where))
+        if backend.hits:
+            each = backend.spent_s / backend.hits * 1000
+            host.say("%d hits, %.2f ms each, budget %.0f ms" % (backend.hits, each, session.probe.budget_ms))
+        if session.last is not None:
+            host.say(HEAD)
+            host.say(line(session.last.step, session.last.record))
+        broken = [c for c, r in session.report.results.items() if r.failed]
+        host.say("broken rules: %s" % (", ".join(broken) or "none"))
+        for place in backend.pending():
+            host.say("waiting for %s" % place)
+
+
+class BreakOnCommand(_Command):
+    """Stop the program at the step that breaks a rule: stepscope break-on KV01 KV02, or any, or none."""
+
+    def do(self, words: List[str]) -> None:
+        chosen = {w.upper() for w in words} or {"ANY"}
+        if chosen == {"ANY"}:
+            _scope.break_on = set(RULES)
+        elif chosen == {"NONE"}:
+            _scope.break_on = set()
+        else:
+            unknown = sorted(chosen - set(RULES))
+            if unknown:
+                raise host.GdbError("no rule %s; the rules are %s" % (unknown[0], " ".join(RULES)))
+            _scope.break_on = chosen
+        host.say("break on %s" % (" ".join(sorted(_scope.break_on)) or "nothing"))
+
+    def complete(self, text: str, word: str) -> List[str]:
+        return [code for code in ["any", "none", *RULES] if code.lower().startswith(word.lower())]
+
+
+class FollowCommand(_Command):
+    """Compare with a recorded good run, step by step, and stop at the first difference: stepscope follow TRACE."""
+
+    def do(self, words: List[str]) -> None:
+        if len(words) != 1:
+            raise host.GdbError("stepscope follow TRACE")
+        _scope.baseline = Baseline(words[0])
+        host.say("following %s (%d steps)" % (words[0], _scope.baseline.steps))
+
+
+class ReplayCommand(_Command):
+    """Go through a recorded trace without a process: stepscope replay TRACE, then stepscope goto N."""
+
+    def do(self, words: List[str]) -> None:
+        if len(words) != 1:
+            raise host.GdbError("stepscope replay TRACE")
+        began = time.monotonic()
+        _scope.replay = Replay(words[0])
+        replay = _scope.replay
+        host.say("%s: %d steps%s" % (words[0], replay.steps, "" if replay.complete else ", cut off: no END frame"))
+        host.say(HEAD)
+        for index, record in replay.records(0, 40):
+            host.say(line(index, record))
+        if replay.steps > 40:
+            host.say("... %d more; stepscope goto N (read in %.1f s)" % (replay.steps - 40, time.monotonic() - began))
+        for failure in replay.failures():
+            host.say(failure.message)
+
+
+class GotoCommand(_Command):
+    """Stand at a step of the replayed trace: stepscope goto N. Sets $step $token_id $seq_len $cache_len."""
+
+    def do(self, words: List[str]) -> None:
+        replay = _scope.replay
+        if replay is None:
+            raise host.GdbError("no trace is replayed; stepscope replay TRACE")
+        if len(words) != 1 or not words[0].isdigit() or int(words[0]) >= replay.steps:
+            raise host.GdbError("stepscope goto N, with N from 0 to %d" % (replay.steps - 1))
+        replay.position = int(words[0])
+        index, record = next(replay.records(replay.position, replay.position + 1))
+        host.say(HEAD)
+        host.say(line(index, record))
+        show_step(index, record)
+        for failure in replay.failures():
+            if failure.step == index:
+                host.say(failure.message)
+        for text in replay.source_lines():
+            host.say(text)
+
+
+class WhereCommand(_Command):
+    """The source line of the hook, and where the last step (or the replayed one) stands."""
+
+    def do(self, words: List[str]) -> None:
+        if _scope.probe is not None:
+            for hook in _scope.probe.hooks:
+                for place in host.location(hook.function, hook.file):
+                    for pc, file, number in host.where(place):
+                        host.say("%-8s %s at %s:%d (0x%x)" % (hook.event, hook.function, file, number, pc))
+        if _scope.replay is not None:
+            for text in _scope.replay.source_lines():
+                host.say(text)
+        if _scope.session is not None and _scope.session.last is not None:
+            host.say(line(_scope.session.last.step, _scope.session.last.record))
+
+
+class OffCommand(_Command):
+    """Remove the hooks and end the trace."""
+
+    def do(self, words: List[str]) -> None:
+        _scope.off()
+        host.say("off")
+
+
+class _Prefix(host.Command):  # type: ignore[misc]
+    """Record, check and compare the steps of a token loop. Start with: stepscope probe NAME."""
+
+    def __init__(self) -> None:
+        super().__init__("stepscope", host.COMMAND_CLASS, prefix=True)
+
+
+def register() -> None:
+    """Make the commands known to gdb."""
+    if host.version() < OLDEST_GDB:
+        host.say("stepscope: this gdb is %d.%d; 12 or newer is needed" % host.version())
+        return
+    _Prefix()
+    ProbeCommand("probe")
+    RecordCommand("record", host.COMPLETE_FILENAME)
+    StatusCommand("status")
+    BreakOnCommand("break-on")
+    FollowCommand("follow", host.COMPLETE_FILENAME)
+    ReplayCommand("replay", host.COMPLETE_FILENAME)
+    GotoCommand("goto")
+    WhereCommand("where")
+    OffCommand("off")
+    host.on_exit(_scope.program_ended)
+    host.on_gdb_exit(_scope.gdb_ends)

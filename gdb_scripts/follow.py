@@ -1,0 +1,73 @@
+"""A recorded good run beside the program under the debugger: the first step that differs, and in what."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from gdb_scripts.session import Closed
+from traces.fields import ABSENT_I64
+from traces.reader import Reader, Source
+from traces.writer import TraceError
+
+RMS_TOLERANCE = 1e-3
+"""Relative: builds that sum in another order differ by less, a wrong position or a wrong weight by more."""
+
+_LENGTHS = ("n_tokens", "seq_before", "seq_len")
+
+
+class Baseline:
+    """The steps of a good run, sequence by sequence in the order of their first steps.
+
+    Raises TraceError where the trace cannot be read.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.steps = 0
+        self._runs: List[List[Dict[str, Any]]] = []
+        order: Dict[int, int] = {}
+        for kind, value in Reader(Source(path)).events():
+            if kind == "step":
+                at = order.setdefault(value["seq_id"], len(order))
+                if at == len(self._runs):
+                    self._runs.append([])
+                self._runs[at].append(value)
+                self.steps += 1
+        if not self.steps:
+            raise TraceError("%s: has no step to compare with" % path)
+        self._order: Dict[int, int] = {}
+        self._done: Dict[int, int] = {}
+
+    def compare(self, closed: Closed) -> Optional[str]:
+        """What differs at this step, or None. Fields that one side lacks are not compared."""
+        mine = closed.record
+        run = self._order.setdefault(mine["seq_id"], len(self._order))
+        number = self._done.get(run, 0)
+        self._done[run] = number + 1
+        if run >= len(self._runs):
+            return "step %d: the good run has no request %d" % (closed.step, run)
+        if number >= len(self._runs[run]):
+            return "step %d: the good run's request had ended after %d steps" % (closed.step, number)
+        difference = _difference(self._runs[run][number], mine)
+        return None if difference is None else "step %d differs from the good run: %s" % (closed.step, difference)
+
+
+def _difference(good: Dict[str, Any], mine: Dict[str, Any]) -> Optional[str]:
+    if ABSENT_I64 not in (good["token_id"], mine["token_id"]) and good["token_id"] != mine["token_id"]:
+        return "token_id is %d, was %d" % (mine["token_id"], good["token_id"])
+    for name in _LENGTHS:
+        if min(good[name], mine[name]) >= 0 and good[name] != mine[name]:
+            return "%s is %d, was %d" % (name, mine[name], good[name])
+    for layer, (was, now) in enumerate(zip(_rows(good["cache_len"]), _rows(mine["cache_len"]))):
+        if min(was, now) >= 0 and was != now:
+            return "layer %d holds %d rows, held %d" % (layer, now, was)
+    for layer, (was, now) in enumerate(zip(_rows(good.get("hidden_rms")), _rows(mine.get("hidden_rms")))):
+        if abs(now - was) > RMS_TOLERANCE * max(abs(was), abs(now)):  # false for NaN: absent
+            text = "hidden_rms of layer %d is %.6g, was %.6g (tolerance %g, relative)"
+            return text % (layer, now, was, RMS_TOLERANCE)
+    if good["finish"] != mine["finish"]:
+        return "finish is %d, was %d" % (mine["finish"], good["finish"])
+    return None
+
+
+def _rows(value: Any) -> Any:
+    return value if isinstance(value, tuple) else () if value is None else (value,)

@@ -1,0 +1,310 @@
+"""The one module that imports gdb: types, variables, memory, breakpoints and words, behind a small interface.
+
+Everything here reads; nothing calls a function of the program. What gdb cannot give is layout.Absent, with the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import gdb
+
+from gdb_scripts.layout import NO_SYMBOL, OPTIMIZED_OUT, UNREADABLE, Absent, Memory, Scope, Type, Variable
+
+_REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
+_BATCH_SETTINGS = ("pagination off", "confirm off", "breakpoint pending on", "debuginfod enabled off")
+
+
+def quiet() -> None:
+    """Turn off what would wait for a key: a recording has to run unattended."""
+    for setting in _BATCH_SETTINGS:
+        with contextlib.suppress(gdb.error):  # a gdb without that setting does not ask
+            gdb.execute("set " + setting, to_string=True)
+
+
+def version() -> Tuple[int, int]:
+    """gdb's own version, (0, 0) where it does not tell."""
+    parts = gdb.VERSION.split(".")
+    digits = ["".join(c for c in part if c.isdigit()) for part in parts[:2]]
+    return (int(digits[0] or 0), int(digits[1] or 0)) if len(digits) == 2 else (0, 0)
+
+
+def say(text: str) -> None:
+    """A line for the user, at once."""
+    gdb.write(text + "\n")
+    gdb.flush()
+
+
+def defer(action: Callable[[], None]) -> None:
+    """Run it when gdb is idle: a breakpoint deleted inside its own stop() can crash gdb."""
+    gdb.post_event(action)
+
+
+def execute(command: str) -> str:
+    """The output of a gdb command, or the error as Absent."""
+    try:
+        return str(gdb.execute(command, to_string=True))
+    except gdb.error as error:
+        raise Absent(NO_SYMBOL, str(error)) from None
+
+
+def set_variable(name: str, value: Any) -> None:
+    """`$name` for the user."""
+    gdb.set_convenience_variable(name, value)
+
+
+def pid() -> int:
+    """The process being debugged, 0 where none is."""
+    return int(gdb.selected_inferior().pid)
+
+
+def is_remote() -> bool:
+    """Whether the program runs behind a remote protocol."""
+    try:
+        return gdb.selected_inferior().connection is not None and "remote" in str(
+            gdb.selected_inferior().connection.type
+        )
+    except AttributeError:
+        return False
+
+
+def program() -> str:
+    """The program's file, empty where there is none."""
+    return str(gdb.current_progspace().filename or "")
+
+
+# -- types -----------------------------------------------------------------------------------------------------------
+
+_types: Dict[str, Type] = {}
+
+
+def forget_types() -> None:
+    """New symbol files may bring other types of the same name."""
+    _types.clear()
+
+
+def convert(kind: Any) -> Type:
+    """A gdb.Type as layout needs it."""
+    kind = kind.strip_typedefs().unqualified()
+    name = str(kind)
+    key = "%s/%d/%d" % (name, kind.code, kind.sizeof)
+    if key not in _types or not kind.name:
+        _types[key] = _converted(kind, name)
+    return _types[key]
+
+
+def _converted(kind: Any, name: str) -> Type:
+    code, size = kind.code, int(kind.sizeof)
+    if code in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_ENUM):
+        return Type("int" if _is_signed(kind, name) else "uint", size, name)
+    if code == gdb.TYPE_CODE_BOOL:
+        return Type("bool", size, name)
+    if code == gdb.TYPE_CODE_FLT:
+        return Type("float", size, name)
+    if code == gdb.TYPE_CODE_PTR:
+        return Type("pointer", size, name, lambda: convert(kind.target()))
+    if code in _REFERENCES:
+        return Type("reference", size, name, lambda: convert(kind.target()))
+    if code == gdb.TYPE_CODE_ARRAY:
+        return Type("array", size, name, lambda: convert(kind.target()))
+    if code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+        return Type("struct", size, name, members=lambda: _members(kind))
+    return Type("other", size, name)
+
+
+def _is_signed(kind: Any, name: str) -> bool:
+    try:
+        return bool(kind.is_signed)
+    except AttributeError:
+        return "unsigned" not in name and not name.startswith("uint")
+    except ValueError:
+        return True  # an enum of gdb 12, which has no sign to tell
+
+
+def _members(kind: Any) -> Dict[str, Tuple[int, Type]]:
+    found: Dict[str, Tuple[int, Type]] = {}
+    for field in kind.fields():
+        if not hasattr(field, "bitpos") or field.bitsize:
+            continue  # a static member, or a bit-field, which has no bytes of its own
+        offset = field.bitpos // 8
+        if field.is_base_class or not field.name:
+            for name, (inner, member) in convert(field.type).members.items():
+                found.setdefault(name, (offset + inner, member))
+        else:
+            found[field.name] = (offset, convert(field.type))
+    return found
+
+
+class GdbScope(Scope):
+    """What names mean inside a function. Raises Absent(NO_SYMBOL)."""
+
+    def __init__(self, pc: int) -> None:
+        self._block = gdb.block_for_pc(pc)
+        self.pointer_size = int(gdb.lookup_type("char").pointer().sizeof)
+        self.symbols: Dict[str, Any] = {}
+
+    def variable(self, name: str) -> Variable:
+        symbol = self._symbol(name)
+        if symbol is None or symbol.type is None:
+            raise Absent(NO_SYMBOL, "no symbol %s here" % name)
+        if symbol.needs_frame:
+            self.symbols[name] = symbol
+            return Variable(name, convert(symbol.type))
+        try:
+            return Variable(name, convert(symbol.type), int(symbol.value().address))
+        except (gdb.error, TypeError) as error:
+            raise Absent(NO_SYMBOL, "%s has no address: %s" % (name, error)) from None
+
+    def _symbol(self, name: str) -> Any:
+        block = self._block
+        if block is not None:
+            symbol = gdb.lookup_symbol(name, block)[0]
+            if symbol is not None:
+                return symbol
+        return gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name)
+
+    def type_named(self, name: str) -> Type:
+        for spelling in (name, "struct " + name):
+            try:
+                return convert(gdb.lookup_type(spelling, self._block) if self._block else gdb.lookup_type(spelling))
+            except gdb.error:
+                continue
+        raise Absent(NO_SYMBOL, "no type %s here" % name)
+
+
+class GdbMemory(Memory):
+    """Memory and variables at one hit."""
+
+    def __init__(self, frame: Any, symbols: Dict[str, Any]) -> None:
+        self._frame, self._symbols = frame, symbols
+        self._inferior = gdb.selected_inferior()
+
+    def read_block(self, address: int, size: int) -> bytes:
+        try:
+            return bytes(self._inferior.read_memory(address, size))
+        except (gdb.error, OverflowError, ValueError) as error:
+            raise Absent(UNREADABLE, str(error)) from None
+
+    def read_variable(self, key: str, size: int) -> bytes:
+        try:
+            if key.startswith("$"):
+                return _bytes_of(self._frame.read_register(key[1:]), size)
+            value = self._symbols[key].value(self._frame)
+            if value.is_optimized_out:
+                raise Absent(OPTIMIZED_OUT, "%s is optimized out" % key)
+            return _bytes_of(value, size)
+        except (gdb.error, ValueError) as error:
+            why = OPTIMIZED_OUT if "optimized" in str(error) else UNREADABLE
+            raise Absent(why, "%s: %s" % (key, error)) from None
+
+
+def _bytes_of(value: Any, size: int) -> bytes:
+    kind = value.type.strip_typedefs()
+    if kind.code == gdb.TYPE_CODE_FLT:
+        return struct.pack("<d" if kind.sizeof == 8 else "<f", float(value))
+    if kind.code in _REFERENCES:
+        return int(value.referenced_value().address).to_bytes(int(kind.sizeof), "little")
+    if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION, gdb.TYPE_CODE_ARRAY):
+        if value.address is None:
+            raise Absent(UNREADABLE, "a value that lies in registers")
+        return bytes(gdb.selected_inferior().read_memory(int(value.address), size))
+    n = int(kind.sizeof)
+    return (int(value) & ((1 << 8 * n) - 1)).to_bytes(n, "little")
+
+
+# -- places ----------------------------------------------------------------------------------------------------------
+
+
+def location(function: str, file: Optional[str]) -> List[str]:
+    """Breakpoint locations for a hook's function; `/regex/` gives one for each function it matches.
+
+    Raises Absent(NO_SYMBOL) where a regular expression matches nothing.
+    """
+    names = [function]
+    if len(function) > 2 and function.startswith("/") and function.endswith("/"):
+        names = _matching(function[1:-1])
+    source = "-source %s " % file if file else ""
+    return ["%s-qualified -function %s" % (source, name) for name in names]
+
+
+def _matching(pattern: str) -> List[str]:
+    found = []
+    for line in execute("info functions -q -n %s" % pattern).splitlines():
+        head = line.split("(")[0].split()
+        if line.rstrip().endswith(";") and head:
+            found.append(head[-1].lstrip("*&"))
+    if not found:
+        raise Absent(NO_SYMBOL, "no function matches /%s/" % pattern)
+    return sorted(set(found))
+
+
+def where(place: str) -> List[Tuple[int, str, int]]:
+    """(pc, file, line) of every location that gdb would stop at. Empty while it is not loaded."""
+    try:
+        found = gdb.decode_line(place)[1] or ()
+    except gdb.error:
+        return []
+    return [(int(sal.pc), sal.symtab.filename if sal.symtab else "", int(sal.line)) for sal in found]
+
+
+class Stop(gdb.Breakpoint):  # type: ignore[misc]
+    """A breakpoint that calls back. on_hit(frame) returns True to stop the program; nothing it raises reaches gdb but
+    Ctrl-C."""
+
+    def __init__(self, place: str, on_hit: Callable[[Any], bool], on_error: Callable[[str], None]) -> None:
+        super().__init__(place, internal=True)
+        self.silent = True
+        self._on_hit, self._on_error = on_hit, on_error
+
+    def stop(self) -> bool:
+        try:
+            return self._on_hit(gdb.newest_frame())
+        except Exception as error:  # noqa: BLE001 - an exception here would stop the user's program
+            self._on_error("%s: %s" % (type(error).__name__, error))
+            return False
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether its place is not loaded yet."""
+        return bool(self.pending)
+
+
+def is_real_call(frame: Any) -> bool:
+    """Whether a hit is the function's own entry: a PLT stub has no function."""
+    return frame.function() is not None
+
+
+def is_inlined(frame: Any) -> bool:
+    """Whether the function was inlined here: its arguments may be anything."""
+    return bool(frame.type() == gdb.INLINE_FRAME)
+
+
+def frame_pc(frame: Any) -> int:
+    """Where it stands."""
+    return int(frame.pc())
+
+
+def on_exit(action: Callable[[Optional[int]], None]) -> None:
+    """Call action(exit code or None) when the program ends."""
+    gdb.events.exited.connect(lambda event: action(getattr(event, "exit_code", None)))
+
+
+def on_gdb_exit(action: Callable[[], None]) -> None:
+    """Call it before gdb ends."""
+    if hasattr(gdb.events, "gdb_exiting"):
+        gdb.events.gdb_exiting.connect(lambda event: action())
+
+
+def on_new_symbols(action: Callable[[], None]) -> None:
+    """Call it when a program or library was loaded."""
+    gdb.events.new_objfile.connect(lambda event: action())
+
+
+Error = gdb.error
+Command = gdb.Command
+COMMAND_CLASS = gdb.COMMAND_DATA
+COMPLETE_FILENAME = gdb.COMPLETE_FILENAME
+GdbError = gdb.GdbError
+string_to_argv = gdb.string_to_argv

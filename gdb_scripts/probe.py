@@ -1,0 +1,261 @@
+"""A probe: the declared hook spec of one engine, an .ini file that says where to look and what to read there.
+
+    [probe]
+    name = native
+    layers = full
+    n_layers = st->cfg.n_layers
+
+    [forward]
+    function = forward
+    token_id = tokens[0]
+    n_tokens = n
+    seq_before = st->seq_len
+    cache_before = st->cache_len[:st->cfg.n_layers]
+
+Sections: `probe` (facts of the run), and one a hook: `forward` (entered before each forward), `finish` (a sequence
+ended), `request` (a sequence begins). docs/gdb.md explains the keys.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from gdb_scripts import expressions as ex
+from traces import fields
+
+EVENTS = ("request", "forward", "finish")
+PROBES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probes")
+
+_FACTS = ("n_layers", "vocab_size", "capacity", "n_heads", "n_kv_heads", "head_dim", "max_new_tokens", "eos")
+_PROBE_KEYS = ("name", "about", "engine", "layers", "budget_ms", "when") + _FACTS
+_HOOK_KEYS = ("function", "file", "about", "phase", "finish")
+_SEEN_AT = {
+    "forward": (
+        "seq_id token_id n_tokens seq_before cache_before write_pos pos draft_cache_len n_drafted kv_used kv_free "
+        "logit margin runner_up forward_id"
+    ).split(),
+    "finish": "seq_id token_id seq_before cache_before kv_used kv_free".split(),
+    "request": "seq_id prompt_tokens n_reused max_new_tokens prompt_ids".split(),
+}
+_AFTER = "hidden_rms logit margin runner_up n_accepted write_pos".split()
+
+
+class ProbeError(ValueError):
+    """A hook spec that cannot be used; the message names the file, the section and the key."""
+
+
+class Accumulator(NamedTuple):
+    """A time that the program sums up: differenced a step, `scale` turns it into ms."""
+
+    node: ex.Node
+    scale: float
+
+
+class Hook(NamedTuple):
+    """One place in the program.
+
+    function: the function's name as gdb takes it, or a regular expression between slashes. file: to tell functions of
+    one name apart. reads: field -> expression; after: fields that the program still holds of the forward that ended,
+    read at the next entry and given to the step before; caps: field -> the most elements its slice may have;
+    accumulators: time field -> what sums it up. codes: for `phase` and `finish`, value in the program -> name.
+    """
+
+    event: str
+    section: str
+    function: str
+    file: Optional[str]
+    reads: Dict[str, ex.Node]
+    after: Dict[str, ex.Node]
+    caps: Dict[str, int]
+    accumulators: Dict[str, Accumulator]
+    codes: Dict[str, Dict[int, str]]
+
+
+class Probe(NamedTuple):
+    """A whole hook spec. facts: name -> expression, read once at the first hit; layers: as RUN says them, or "full"
+    for as many full layers as n_layers reads, or None where the spec does not say."""
+
+    name: str
+    path: str
+    engine: str
+    layers: Any
+    facts: Dict[str, ex.Node]
+    budget_ms: float
+    hooks: List[Hook]
+
+    def hooks_for(self, event: str) -> List[Hook]:
+        """The hooks of one event."""
+        return [hook for hook in self.hooks if hook.event == event]
+
+
+def find(name: str) -> str:
+    """The file of a shipped probe, or `name` itself where it is a path. Raises ProbeError with the choices."""
+    if os.sep in name or name.endswith(".ini") or os.path.exists(name):
+        return name
+    path = os.path.join(PROBES, name + ".ini")
+    if not os.path.exists(path):
+        raise ProbeError("no probe %r; shipped are %s, or give the path of an .ini file" % (name, ", ".join(shipped())))
+    return path
+
+
+def shipped() -> List[str]:
+    """Names of the probes that come with stepscope."""
+    return sorted(os.path.splitext(f)[0] for f in os.listdir(PROBES) if f.endswith(".ini"))
+
+
+def load(name: str) -> Probe:
+    """The probe of that name or path. Raises ProbeError."""
+    path = find(name)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return read(file.read(), path)
+    except OSError as error:
+        raise ProbeError("%s: cannot read: %s" % (path, error.strerror)) from None
+    except UnicodeDecodeError:
+        raise ProbeError("%s: not UTF-8 text" % path) from None
+
+
+def read(text: str, path: str) -> Probe:
+    """A probe from the text of its file. Raises ProbeError."""
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ProbeError("%s: %s" % (path, str(error).replace("\n", " "))) from None
+    if "probe" not in parser:
+        raise ProbeError("%s: has no [probe] section" % path)
+    head = _Section(path, "probe", dict(parser["probe"]))
+    hooks = [_hook(_Section(path, name, dict(parser[name]))) for name in parser.sections() if name != "probe"]
+    if not any(hook.event == "forward" for hook in hooks):
+        raise ProbeError("%s: has no [forward] hook, so there is nothing to record" % path)
+    head.expect(_PROBE_KEYS)
+    return Probe(
+        head.words.get("name", os.path.splitext(os.path.basename(path))[0]),
+        path,
+        head.words.get("engine", head.words.get("name", "unknown")),
+        _layers(head),
+        {key: head.expression(key) for key in _FACTS if key in head.words},
+        head.number("budget_ms", 50.0),
+        hooks,
+    )
+
+
+class _Section:
+    """One section, for messages that name the place."""
+
+    def __init__(self, path: str, name: str, words: Dict[str, str]) -> None:
+        self.path, self.name, self.words = path, name, words
+
+    def error(self, key: str, problem: str) -> ProbeError:
+        return ProbeError("%s: [%s] %s: %s" % (self.path, self.name, key, problem))
+
+    def expression(self, key: str) -> ex.Node:
+        try:
+            return ex.parse(self.words[key])
+        except ex.ExpressionError as error:
+            raise self.error(key, str(error)) from None
+
+    def number(self, key: str, default: float) -> float:
+        try:
+            return float(self.words.get(key, default))
+        except ValueError:
+            raise self.error(key, "%r is not a number" % self.words[key]) from None
+
+    def expect(self, known: Any) -> None:
+        for key in self.words:
+            if key not in known:
+                raise self.error(key, "not known here; known are %s" % ", ".join(known))
+
+
+def _layers(head: _Section) -> Any:
+    """`full`, or a list such as `full, window 4096 0, recurrent, shared 0`."""
+    words = head.words.get("layers")
+    if words is None or words == "full":
+        return words
+    out: List[Dict[str, Any]] = []
+    for layer in words.split(","):
+        parts = layer.split()
+        numbers = [int(p) for p in parts[1:] if p.isdigit()]
+        if parts[:1] == ["window"] and 1 <= len(numbers) == len(parts) - 1 <= 2:
+            out.append({"kind": "window", "window": numbers[0], "slack": (numbers + [0])[1]})
+        elif parts[:1] == ["shared"] and len(numbers) == len(parts) - 1 == 1:
+            out.append({"kind": "shared", "owner": numbers[0]})
+        elif len(parts) == 1 and parts[0] in ("full", "recurrent", "none"):
+            out.append({"kind": parts[0]})
+        else:
+            raise head.error("layers", "%r is not full, recurrent, none, window SIZE [SLACK] or shared OWNER" % layer)
+    return out
+
+
+_PREFIXED = re.compile(r"(after|cap|accumulated|scale|codes)\.(\w+)$")
+
+
+def _hook(section: _Section) -> Hook:
+    event = section.name.split()[0]
+    if event not in EVENTS:
+        raise ProbeError(
+            "%s: [%s]: a hook is one of %s, with a word behind it where there are several"
+            % (section.path, section.name, ", ".join(EVENTS))
+        )
+    if not section.words.get("function"):
+        raise section.error("function", "missing: where should it hook?")
+    reads: Dict[str, ex.Node] = {}
+    after: Dict[str, ex.Node] = {}
+    caps: Dict[str, int] = {}
+    accumulators: Dict[str, Accumulator] = {}
+    codes: Dict[str, Dict[int, str]] = {}
+    for key in section.words:
+        prefixed = _PREFIXED.match(key)
+        if prefixed is not None:
+            kind, field = prefixed.groups()
+            if kind == "after":
+                if field not in _AFTER:
+                    raise section.error(key, "not known here; known are %s" % ", ".join(_AFTER))
+                after[field] = section.expression(key)
+            elif kind == "cap":
+                caps[field] = int(section.number(key, 0))
+            elif kind == "accumulated":
+                _expect_time(section, key, field)
+                accumulators[field] = Accumulator(section.expression(key), section.number("scale." + field, 1.0))
+            elif kind == "codes":
+                codes[field] = _codes(section, key, field)
+        elif key in _SEEN_AT[event] or (key in ("phase", "finish") and event != "request"):
+            reads[key] = section.expression(key)
+        elif key not in _HOOK_KEYS:
+            known = list(_SEEN_AT[event]) + ["function", "file", "cap.FIELD", "accumulated.FIELD", "scale.FIELD"]
+            raise section.error(key, "not known here; known are %s" % ", ".join(known))
+    return Hook(
+        event,
+        section.name,
+        section.words["function"],
+        section.words.get("file"),
+        reads,
+        after,
+        caps,
+        accumulators,
+        codes,
+    )
+
+
+def _expect_time(section: _Section, key: str, field: str) -> None:
+    known = fields.FIELDS.get(field)
+    if known is None or known.unit != "ms":
+        raise section.error(key, "%s is not a time field" % field)
+
+
+def _codes(section: _Section, key: str, field: str) -> Dict[int, str]:
+    """`1 eos, 2 length`: what the program's numbers mean."""
+    names = {"phase": fields.PHASES, "finish": fields.FINISH}.get(field)
+    if names is None:
+        raise section.error(key, "only phase and finish have codes")
+    out: Dict[int, str] = {}
+    for pair in section.words[key].split(","):
+        parts: Tuple[str, ...] = tuple(pair.split())
+        if len(parts) != 2 or not re.match(r"-?\d+$", parts[0]) or parts[1] not in names:
+            raise section.error(key, "%r is not a number and one of %s" % (pair.strip(), ", ".join(names)))
+        out[int(parts[0])] = parts[1]
+    return out

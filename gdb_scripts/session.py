@@ -1,0 +1,346 @@
+"""Hits turned into steps: the state before each forward, as an entry hook sees it, closes the step before.
+
+No debugger in here: a back-end hands over what it read at each hit, and gets back what was wrong with the step that
+the hit closed. The step's after-values come from the next entry of the same sequence; where a request, a shift or a
+rollback lies between, and on a last step that nothing closes, they stay absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from gdb_scripts.layout import Absent
+from gdb_scripts.probe import Hook, Probe
+from traces import fields
+from traces.check import Checker, Failure
+from traces.fields import Column
+from traces.rules import Rule
+from traces.writer import TraceError, TraceWriter
+
+Values = Dict[str, Any]
+
+
+class Hit(NamedTuple):
+    """What one hook read: fields, after-fields, accumulators (raw sums), absences, facts (first hit), and when."""
+
+    hook: Hook
+    values: Values
+    after: Values
+    sums: Values
+    missing: Dict[str, Absent]
+    facts: Values
+    t_ns: int
+
+
+class Closed(NamedTuple):
+    """A step that is over: its number in the trace, the raw record, and the rules it broke."""
+
+    step: int
+    record: Dict[str, Any]
+    failures: List[Failure]
+
+
+class _Open:
+    """A step that was entered and not yet left."""
+
+    def __init__(self, values: Values, sums: Values) -> None:
+        self.values, self.sums = values, sums
+
+
+class Session:
+    """One recording of one program under the debugger.
+
+    path: the trace, or None to judge without recording. run: more facts for RUN (engine build id, host ...).
+    Nothing raises but `FieldError` for a broken probe at the start: a full disk ends the recording, says so in
+    `problems`, and the program goes on.
+    """
+
+    def __init__(
+        self, probe: Probe, path: Optional[str], run: Dict[str, Any], rules: Optional[Iterable[Rule]] = None
+    ) -> None:
+        self.probe, self.path = probe, path
+        self.steps = 0
+        self.problems: List[str] = []
+        self.last: Optional[Closed] = None
+        self.run = run
+        self.facts: Dict[str, Any] = {}
+        self._checker = Checker(rules)
+        self._writer: Optional[TraceWriter] = None
+        self._columns: List[Column] = []
+        self._waiting: List[Dict[str, Any]] = []
+        self._open: Dict[int, _Open] = {}
+        self._sequence = 0
+        self._started = False
+        self._told: Dict[str, str] = {}
+        self._start_ns = time.monotonic_ns()
+
+    def now_ns(self) -> int:
+        """The clock of t_ns: it counts the debugger's stops too."""
+        return time.monotonic_ns() - self._start_ns
+
+    @property
+    def report(self) -> Any:
+        """The verdicts so far."""
+        return self._checker.report
+
+    def hit(self, hit: Hit) -> List[Closed]:
+        """Take in what a hook read; the steps that it closed, in order."""
+        for name, absent in hit.missing.items():
+            self._tell_absent(name, absent)
+        if hit.hook.event == "request":
+            return self._request(hit)
+        if hit.hook.event == "finish":
+            return self._finish(hit)
+        return self._forward(hit)
+
+    def gap(self, why: str) -> None:
+        """Steps will not have been recorded."""
+        self._open.clear()
+        self._note({"kind": "gap", "why": why})
+
+    def program_ended(self, finish: Optional[str] = None) -> List[Closed]:
+        """The program is over, or was left: nothing will close what is open. finish: "abort" or "error" where the
+        sequences did not end by themselves."""
+        closed = self._close_all()
+        if finish is not None:
+            for seq_id in sorted(self._checker.sequences):
+                if not self._checker.sequences[seq_id].finished:
+                    self._note({"kind": "finish", "seq_id": seq_id, "finish": finish})
+        self._sequence += 1
+        return closed
+
+    def close(self) -> None:
+        """End the trace."""
+        self._close_all()
+        if self._writer is not None:
+            try:
+                self._writer.close()
+            except TraceError as error:
+                self.problems.append(str(error))
+            self._writer = None
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def _request(self, hit: Hit) -> List[Closed]:
+        seq_id = self._seq_id(hit.values)
+        closed = [self._close(seq_id, {}, {}, {})] if seq_id in self._open else []
+        if "seq_id" not in hit.values and seq_id in self._checker.sequences:
+            self._sequence += 1
+            seq_id = self._sequence
+        note = {"kind": "request", "seq_id": seq_id, "t_ns": hit.t_ns}
+        note.update({k: v for k, v in hit.values.items() if k != "seq_id"})
+        self._note(note)
+        return closed
+
+    def _forward(self, hit: Hit) -> List[Closed]:
+        seq_id = self._seq_id(hit.values)
+        if not self._started:
+            self._start(hit)
+        closed = []
+        if seq_id in self._open:
+            closed.append(self._close(seq_id, hit.values, hit.after, hit.sums))
+        values = {k: v for k, v in hit.values.items() if k in {c.name for c in self._columns}}
+        values.update(seq_id=seq_id, t_ns=hit.t_ns, phase=self._phase(hit, seq_id))
+        if values["phase"] == fields.PHASES["prefill"]:
+            values.pop("token_id", None)
+        self._open[seq_id] = _Open(values, hit.sums)
+        return closed
+
+    def _finish(self, hit: Hit) -> List[Closed]:
+        seq_id = self._seq_id(hit.values)
+        code = fields.FINISH.get(self._word(hit, "finish"), fields.FINISH["none"])
+        sampled = hit.values.get("token_id")
+        closed = []
+        if seq_id in self._open:
+            if sampled is None and code:
+                self._open[seq_id].values["finish"] = code
+            closed.append(self._close(seq_id, hit.values, hit.after, hit.sums))
+        if sampled is not None and self._started:
+            values = {"phase": fields.PHASES["decode"], "seq_id": seq_id, "token_id": sampled, "n_tokens": 0}
+            values.update(t_ns=hit.t_ns, finish=code, seq_before=hit.values.get("seq_before"))
+            if "cache_before" in hit.values:
+                values["cache_before"] = hit.values["cache_before"]
+            self._open[seq_id] = _Open(values, {})
+            closed.append(self._close(seq_id, hit.values, {}, {}))
+        elif not closed and code:
+            self._note({"kind": "finish", "seq_id": seq_id, "finish": fields.FINISH_NAMES[code]})
+        return closed
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    def _close(self, seq_id: int, entry: Values, after: Values, sums: Values) -> Closed:
+        """End a step with what the next entry saw."""
+        step = self._open.pop(seq_id)
+        values = step.values
+        if entry.get("seq_before") is not None:
+            values["seq_len"] = entry["seq_before"]
+        if entry.get("cache_before") is not None:
+            values["cache_len"] = entry["cache_before"]
+        values.update({k: v for k, v in after.items() if v is not None})
+        for name, (before, now, scale) in _differences(step.sums, sums, self._scales()).items():
+            values[name] = (now - before) * scale
+        return self._write(values)
+
+    def _close_all(self) -> List[Closed]:
+        return [self._close(seq_id, {}, {}, {}) for seq_id in sorted(self._open)]
+
+    def _write(self, values: Values) -> Closed:
+        record = {c.name: _raw(c, values.get(c.name)) for c in self._columns}
+        if self._writer is not None:
+            try:
+                self._writer.step(**record)
+            except (TraceError, fields.FieldError) as error:
+                self._stop_recording(str(error))
+        closed = Closed(self.steps, record, self._checker.step(record))
+        self.steps += 1
+        self.last = closed
+        return closed
+
+    def _scales(self) -> Dict[str, float]:
+        return {n: a.scale for hook in self.probe.hooks for n, a in hook.accumulators.items()}
+
+    def _note(self, note: Dict[str, Any]) -> None:
+        if not self._started:
+            self._waiting.append(note)
+            return
+        self._checker.note(note)
+        if self._writer is not None:
+            try:
+                self._writer.note(**note)
+            except TraceError as error:
+                self._stop_recording(str(error))
+
+    def _stop_recording(self, problem: str) -> None:
+        self.problems.append(problem)
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with contextlib.suppress(TraceError):  # the problem that ended it is already told
+                writer.leave_unfinished()
+
+    def _tell_absent(self, name: str, absent: Absent) -> None:
+        """One note for each reason that a field has no value, not one a step."""
+        field = {"seq_before": "seq_len", "cache_before": "cache_len"}.get(name, name)
+        if self._told.get(field) != absent.why:
+            self._told[field] = absent.why
+            self._note({"kind": "absent", "field": field, "why": absent.why, "text": str(absent)})
+
+    # -- beginning ---------------------------------------------------------------------------------------------------
+
+    def _start(self, hit: Hit) -> None:
+        """Shapes are known at the first forward: declare the record, write RUN and what waited for it."""
+        self.facts = hit.facts
+        n_layers = _count(hit.facts.get("n_layers"))
+        rows = hit.values.get("cache_before")
+        if n_layers is None and isinstance(rows, list):
+            n_layers = len(rows)
+        run = self._run_facts(hit, n_layers)
+        self._columns = fields.columns(run["fields"])
+        self._checker.start_run(run)
+        self._started = True
+        if self.path is not None:
+            try:
+                self._writer = TraceWriter(self.path, run, flush="step")
+            except TraceError as error:
+                self.problems.append(str(error))
+        waiting, self._waiting = self._waiting, []
+        for note in waiting:
+            self._note(note)
+
+    def _run_facts(self, hit: Hit, n_layers: Optional[int]) -> Dict[str, Any]:
+        probe = self.probe
+        facts = {k: v for k, v in hit.facts.items() if v is not None}
+        run: Dict[str, Any] = {
+            "producer": {"name": "stepscope-gdb"},
+            "clock": "debugger",
+            "model": {k: facts[k] for k in ("n_heads", "n_kv_heads", "head_dim", "vocab_size") if k in facts},
+            **self.run,
+        }
+        run.setdefault("engine", {}).setdefault("name", probe.engine)
+        if n_layers is not None:
+            run["model"]["n_layers"] = n_layers
+        if isinstance(probe.layers, list):
+            run["layers"] = probe.layers
+        elif probe.layers == "full" and n_layers is not None:
+            run["layers"] = [{"kind": "full"}] * n_layers
+        if "capacity" in facts:
+            run["kv"] = {"capacity": facts["capacity"]}
+        stop = {k: facts[k] for k in ("max_new_tokens",) if k in facts}
+        if "eos" in facts:
+            stop["eos"] = facts["eos"] if isinstance(facts["eos"], list) else [facts["eos"]]
+        if stop:
+            run["stop"] = stop
+        run["fields"] = self._declared(hit, n_layers)
+        return run
+
+    def _declared(self, hit: Hit, n_layers: Optional[int]) -> List[List[Any]]:
+        hooks = [h for h in self.probe.hooks if h.event != "request"]
+        named = {n for h in hooks for n in (*h.reads, *h.after, *h.accumulators)}
+        names = list(fields.REQUIRED) + ["t_ns"]
+        names += [n for n in fields.OPTIONAL if n in named and n not in names]
+        shapes: Dict[str, int] = {}
+        for name, value in {**hit.values, **hit.after}.items():
+            if isinstance(value, list) and value and fields.FIELDS[name].per_layer != "no":
+                shapes[name] = len(value)
+        sliced = any("cache_before" in h.reads and type(h.reads["cache_before"]).__name__ == "Slice" for h in hooks)
+        if "cache_before" in names and "cache_before" not in shapes and sliced and n_layers:
+            shapes["cache_before"] = n_layers
+        if "cache_before" in shapes:
+            shapes["cache_len"] = shapes["cache_before"]
+        for hook in hooks:
+            for name, node in hook.after.items():
+                if type(node).__name__ == "Slice" and n_layers:
+                    shapes.setdefault(name, n_layers)
+        return fields.declaration(names, shapes)
+
+    def _seq_id(self, values: Values) -> int:
+        seq_id = _count(values.get("seq_id"))
+        return self._sequence if seq_id is None else seq_id
+
+    def _phase(self, hit: Hit, seq_id: int) -> int:
+        """As the probe reads it; else a first forward, or one that feeds several tokens, is a prefill."""
+        word = self._word(hit, "phase")
+        if word in fields.PHASES:
+            return fields.PHASES[word]
+        several = (_count(hit.values.get("n_tokens")) or 1) > 1
+        drafted = _count(hit.values.get("n_drafted"))
+        if drafted:
+            return fields.PHASES["verify"]
+        return fields.PHASES["prefill" if several else "decode"]
+
+    def _word(self, hit: Hit, field: str) -> str:
+        value = hit.values.get(field)
+        code = hit.hook.codes.get(field, {}).get(value) if isinstance(value, int) else None
+        if code is not None:
+            return code
+        names = {"phase": fields.PHASE_NAMES, "finish": fields.FINISH_NAMES}[field]
+        return names.get(value, "") if isinstance(value, int) else ""
+
+
+def _count(value: Any) -> Optional[int]:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _differences(before: Values, now: Values, scales: Dict[str, float]) -> Dict[str, Tuple[float, float, float]]:
+    """Times that were summed up between two hits; a sum that fell was reset in between and says nothing."""
+    out = {}
+    for name, start in before.items():
+        end = now.get(name)
+        if isinstance(end, (int, float)) and math.isfinite(end) and math.isfinite(start) and end >= start:
+            out[name] = (float(start), float(end), scales.get(name, 1.0))
+    return out
+
+
+def _raw(column: Column, value: Any) -> Any:
+    """The value as Decoder.raw gives it: absent where it is missing or does not fit the record."""
+    if column.is_bytes:
+        return value if isinstance(value, bytes) else b""
+    if column.shape:
+        if isinstance(value, (list, tuple)) and len(value) == column.size:
+            return tuple(value)
+        return (column.absent,) * column.size
+    if value is None or isinstance(value, (list, tuple)):
+        return 0 if column.name in ("phase", "finish") else column.absent
+    return value

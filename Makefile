@@ -6,7 +6,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SYSTEM_PACKAGES := tmux
+# what the tests run, as command:package
+SYSTEM := tmux:tmux gcc:gcc g++:g++ gdb:gdb gdbserver:gdbserver gdb-multiarch:gdb-multiarch qemu-aarch64:qemu-user \
+  aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu
 # the flags keep one run from stopping at questions; without root, say what to type
 APT := apt-get install -y --no-install-recommends
 
@@ -38,6 +40,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/pip install -q '.[bench]'
 	$(BIN)/python tests/bench/bench_traces.py
 	$(BIN)/python tests/bench/bench_engine.py
+	$(BIN)/python tests/bench/bench_native.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -59,7 +62,7 @@ $(VENV)/.installed-test: pyproject.toml $(VENV)/bin/python
 	@touch $@ $(VENV)/.installed
 
 system-packages:
-	@missing=; for p in $(SYSTEM_PACKAGES); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	@missing=; for p in $(SYSTEM); do command -v "$${p%%:*}" >/dev/null || missing="$$missing $${p##*:}"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ]; then apt-get update -q && $(APT) $$missing; \
 	else echo "the tests need system packages; type: sudo $(APT)$$missing"; exit 1; fi

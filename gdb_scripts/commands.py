@@ -35,8 +35,9 @@ class Microscope:
 
     def use(self, name: str) -> None:
         """Choose a probe and set its hooks."""
+        chosen = probes.load(name)
         self.off()
-        self.probe = probes.load(name)
+        self.probe = chosen
         self.session = Session(self.probe, None, _run_facts())
         self._start()
 
@@ -44,13 +45,12 @@ class Microscope:
         """From the next step on, write a trace."""
         if self.probe is None:
             raise host.GdbError("choose a probe first: stepscope probe NAME (stepscope probe list shows them)")
-        if self.backend is not None:
-            self.backend.remove()
+        _refuse_what_is_no_trace(path)
         if self.session is not None:
             self.session.close()
-        _refuse_what_is_no_trace(path)
         self.session = Session(self.probe, path, _run_facts())
-        self._start()
+        if self.backend is None:
+            self._start()
         host.say("recording to %s" % path)
 
     def off(self) -> None:
@@ -76,9 +76,8 @@ class Microscope:
             self.session.close()
 
     def _start(self) -> None:
-        assert self.probe is not None and self.session is not None
-        session = self.session
-        self.backend = StopBackend(self.probe, session.now_ns, self._hit, host.say, session.gap)
+        assert self.probe is not None
+        self.backend = StopBackend(self.probe, self._now_ns, self._hit, host.say, self._gap)
         try:
             self.backend.install()
         except Absent as problem:
@@ -86,6 +85,13 @@ class Microscope:
         pending = self.backend.pending()
         if pending:
             host.say("stepscope: waiting for %s to be loaded" % ", ".join(pending))
+
+    def _now_ns(self) -> int:
+        return self.session.now_ns() if self.session is not None else 0
+
+    def _gap(self, why: str) -> None:
+        if self.session is not None:
+            self.session.gap(why)
 
     def _hit(self, hit: Hit) -> bool:
         session = self.session

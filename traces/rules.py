@@ -113,10 +113,11 @@ def _kv02(s: Any) -> Claim:
 
 
 def _kv02_explain(s: Any) -> Finding:
-    rows, word = (s.cache_rows, "holds") if s.cache_min != s.cache_max else (s.before_rows, "held")
+    after = s.cache_min != s.cache_max
+    rows, word, length = (s.cache_rows, "holds", s.seq_len) if after else (s.before_rows, "held", s.seq_before)
     seen = [(layer, rows[layer]) for layer in s.full_layers if layer < len(rows) and rows[layer] >= 0]
     counts = [count for _, count in seen]
-    usual = max(sorted(set(counts)), key=counts.count)
+    usual = max(sorted(set(counts)), key=lambda count: (counts.count(count), count == length))
     layer, count = next((layer, count) for layer, count in seen if count != usual)
     others = sum(1 for other in counts if other == usual)
     text = "layer %d %s %s, %d other full layers %d" % (layer, word, _plural(count, "row"), others, usual)

@@ -42,7 +42,7 @@ class StopBackend:
         self._probe, self._now_ns, self._on_hit, self._tell, self._lost = probe, now_ns, on_hit, tell, lost
         self._plans: Dict[Tuple[str, int], _Plans] = {}
         self._breakpoints: List[host.Stop] = []
-        self._facts_read = False
+        self._is_set = False
         self._dear = 0
         self._told_errors: set[str] = set()
         self.hits = 0
@@ -50,24 +50,33 @@ class StopBackend:
         self.off_because = ""
 
     def install(self) -> None:
-        """Set the breakpoints; places that are not loaded yet stay pending. Raises layout.Absent for a pattern that
-        matches nothing."""
+        """Set the breakpoints, once there is a program; places that are not loaded yet stay pending. Raises
+        layout.Absent for a pattern that matches nothing."""
         host.quiet()
+        host.on_new_symbols(self._new_symbols)
+        if host.program():
+            self._set()
+
+    def _set(self) -> None:
         for hook in self._probe.hooks:
             for place in host.location(hook.function, hook.file):
                 self._breakpoints.append(host.Stop(place, self._callback(hook), self._error))
-        host.on_new_symbols(self._forget)
+        self._is_set = True
 
-    def remove(self) -> None:
-        """Take the breakpoints away, when gdb is idle."""
+    def remove(self, at_a_stop: bool = False) -> None:
+        """Take the breakpoints away; at a stop, when gdb is idle: deleting one inside its own stop() can crash gdb."""
         breakpoints, self._breakpoints = self._breakpoints, []
+        self._is_set = True
 
         def delete() -> None:
             for breakpoint_ in breakpoints:
                 if breakpoint_.is_valid():
                     breakpoint_.delete()
 
-        host.defer(delete)
+        if at_a_stop:
+            host.defer(delete)
+        else:
+            delete()
 
     def pending(self) -> List[str]:
         """Hooks whose function is in nothing that is loaded."""
@@ -100,8 +109,6 @@ class StopBackend:
             group, _, field = name.partition(".")
             groups[group][field] = value
         absent = {name.partition(".")[2]: why for name, why in missing.items() if not name.startswith("sums.")}
-        if hook.event == "forward":
-            self._facts_read = True
         return Hit(hook, groups["reads"], groups["after"], groups["sums"], absent, groups["facts"], t_ns)
 
     def _plans_at(self, hook: Hook, pc: int) -> _Plans:
@@ -117,9 +124,15 @@ class StopBackend:
             self._plans[hook.section, pc] = _Plans(reads, scope.symbols)
         return self._plans[hook.section, pc]
 
-    def _forget(self) -> None:
+    def _new_symbols(self) -> None:
         self._plans.clear()
         host.forget_types()
+        if not self._is_set:
+            host.defer(self._set_now)  # symbols are not to be looked up while they are being read
+
+    def _set_now(self) -> None:
+        if not self._is_set and host.program():
+            self._set()
 
     def _charge(self, seconds: float, resolved_before: bool) -> None:
         """Count a hit's cost; the first at a place resolves names and is not held against it."""
@@ -131,7 +144,7 @@ class StopBackend:
             self.off_because = "a hit cost %.0f ms, the budget is %.0f" % (seconds * 1000, self._probe.budget_ms)
             self._lost(self.off_because)
             self._tell("stepscope: switched off: %s (budget_ms in the probe)" % self.off_because)
-            self.remove()
+            self.remove(at_a_stop=True)
 
     def _error(self, problem: str) -> None:
         if problem not in self._told_errors:

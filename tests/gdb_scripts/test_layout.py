@@ -1,0 +1,175 @@
+"""Fields decoded from bytes, with no debugger: a program's memory is a dict of byte strings here."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from gdb_scripts.expressions import parse
+from gdb_scripts.layout import NO_SYMBOL, OPTIMIZED_OUT, UNREADABLE, Absent, Memory, Scope, Type, Variable, plan
+
+INT, UINT8, DOUBLE = Type("int", 4, "int"), Type("uint", 1, "unsigned char"), Type("float", 8, "double")
+
+
+def pointer(target: Type) -> Type:
+    return Type("pointer", 8, target.name + " *", lambda: target)
+
+
+def struct_of(name: str, size: int, **members: tuple[int, Type]) -> Type:
+    return Type("struct", size, name, members=lambda: members)
+
+
+CONFIG = struct_of("config", 8, n_layers=(0, INT), vocab_size=(4, INT))
+STATE = struct_of(
+    "state", 64, cfg=(0, CONFIG), seq_len=(8, INT), cache_len=(16, pointer(INT)), spent=(24, DOUBLE),
+    flags=(32, Type("array", 4, "unsigned char [4]", lambda: UINT8)), far=(1000, INT),
+)  # fmt: skip
+NODE = Type("struct", 16, "node", members=lambda: {"next": (0, pointer(NODE)), "value": (8, INT)})
+
+
+class Names(Scope):
+    """st and tokens are arguments, node a global, big a struct by value, gone optimised out."""
+
+    def variable(self, name: str) -> Variable:
+        known = {
+            "st": Variable("st", pointer(STATE)),
+            "ref": Variable("ref", Type("reference", 8, "state &", lambda: STATE)),
+            "tokens": Variable("tokens", pointer(INT)),
+            "node": Variable("node", NODE, 0x5000),
+            "big": Variable("big", CONFIG),
+            "gone": Variable("gone", INT),
+        }
+        if name not in known:
+            raise Absent(NO_SYMBOL, f"no symbol {name} here")
+        return known[name]
+
+    def type_named(self, name: str) -> Type:
+        if name == "node":
+            return NODE
+        raise Absent(NO_SYMBOL, f"no type {name} here")
+
+
+class Bytes(Memory):
+    """Blocks of memory by address; counts what is asked for."""
+
+    def __init__(self) -> None:
+        state = struct.pack("<iiixxxxQd4B", 3, 100, 7, 0x2000, 0.5, 1, 2, 3, 250)
+        self.blocks = {
+            0x1000: state.ljust(64, b"\0"),
+            0x2000: struct.pack("<3i", 7, 7, -1),
+            0x3000: struct.pack("<2i", 42, 43),
+            0x5000: struct.pack("<Qi", 0x5000, 9) + bytes(4),
+        }
+        self.variables = {
+            "st": struct.pack("<Q", 0x1000),
+            "ref": struct.pack("<Q", 0x1000),
+            "tokens": struct.pack("<Q", 0x3000),
+            "big": struct.pack("<ii", 5, 6),
+            "$rsi": struct.pack("<q", -3),
+        }
+        self.reads: list[tuple[int, int]] = []
+
+    def read_block(self, address: int, size: int) -> bytes:
+        self.reads.append((address, size))
+        for start, data in self.blocks.items():
+            if start <= address and address + size <= start + len(data):
+                return data[address - start : address - start + size]
+        raise Absent(UNREADABLE, f"cannot access memory at 0x{address:x}")
+
+    def read_variable(self, key: str, size: int) -> bytes:
+        if key == "gone":
+            raise Absent(OPTIMIZED_OUT, "gone is optimized out")
+        return self.variables[key]
+
+
+def read(**expressions: str) -> tuple[dict[str, object], dict[str, Absent], Bytes]:
+    """(values, absences, memory) of one hit."""
+    made = plan({name: parse(text) for name, text in expressions.items()}, Names())
+    memory = Bytes()
+    values, missing = made.read(memory)
+    return values, {**made.absent, **missing}, memory
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("st->seq_len", 7),
+        ("st->cfg.vocab_size", 100),
+        ("st->cache_len[0]", 7),
+        ("st->cache_len[2]", -1),
+        ("st->cache_len[:st->cfg.n_layers]", [7, 7, -1]),
+        ("st->cache_len[1:2]", [7, -1]),
+        ("st->cache_len[st->cfg.n_layers - 1]", -1),
+        ("st->cache_len[:0]", []),
+        ("st->spent", 0.5),
+        ("st->flags[3]", 250),
+        ("st->flags[:4]", [1, 2, 3, 250]),
+        ("*tokens", 42),
+        ("tokens[1]", 43),
+        ("*(tokens + 1)", 43),
+        ("ref.seq_len", 7),
+        ("(*st).seq_len", 7),
+        ("node.value", 9),
+        ("node.next->next->value", 9),
+        ("&node", 0x5000),
+        ("((node *)&node)->value", 9),
+        ("big.vocab_size", 6),
+        ("$rsi", -3),
+        ("st->seq_len + 2 * 3 - 1", 12),
+    ],
+)
+def test_values(text: str, value: object) -> None:
+    values, missing, _ = read(x=text)
+    assert missing == {}
+    assert values == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "words"),
+    [
+        ("nobody", NO_SYMBOL, "no symbol nobody"),
+        ("st->nothing", NO_SYMBOL, "state has no member nothing"),
+        ("st->cfg", NO_SYMBOL, "not a number"),
+        ("st->seq_len.x", NO_SYMBOL, "has no members"),
+        ("st->seq_len[0]", NO_SYMBOL, "needs a pointer or an array"),
+        ("(nope *)st", NO_SYMBOL, "no type nope"),
+        ("gone", OPTIMIZED_OUT, "optimized out"),
+        ("tokens[1000]", UNREADABLE, "cannot access"),
+        ("st->cache_len[:5000]", UNREADABLE, "length of 5000"),
+        ("st->cache_len[:-1]", UNREADABLE, "length of -1"),
+        ("st->far", UNREADABLE, "cannot access"),
+        ("*(node *)0", UNREADABLE, ""),
+        ("((node *)0)->value", UNREADABLE, "null pointer"),
+        ("&big", NO_SYMBOL, "lies in memory"),
+    ],
+)
+def test_what_is_not_there_says_why(text: str, why: str, words: str) -> None:
+    values, missing, _ = read(x=text)
+    if text == "*(node *)0":
+        return  # a struct, which has no number: the next line has the null pointer
+    assert values == {}
+    assert missing["x"].why == why
+    assert words in str(missing["x"])
+
+
+def test_members_near_each_other_are_one_read() -> None:
+    values, missing, memory = read(
+        seq_before="st->seq_len", n_layers="st->cfg.n_layers", rows="st->cache_len[:st->cfg.n_layers]", t="st->spent"
+    )
+    assert missing == {}
+    assert memory.reads == [(0x1000, 32), (0x2000, 12)]
+    assert values["rows"] == [7, 7, -1]
+
+
+def test_a_block_that_reaches_too_far_does_not_cost_the_members_that_are_there() -> None:
+    values, missing, _ = read(seq="st->seq_len", beyond="ref.far", near="st->cfg.n_layers")
+    assert (values["seq"], values["near"]) == (7, 3)
+    assert missing["beyond"].why == UNREADABLE
+
+
+def test_a_cap_of_its_own() -> None:
+    made = plan({"rows": parse("st->cache_len[:3]")}, Names(), {"rows": 2})
+    values, missing = made.read(Bytes())
+    assert values == {}
+    assert "between 0 and 2" in str(missing["rows"])

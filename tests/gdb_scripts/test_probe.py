@@ -1,0 +1,93 @@
+"""Hook specs: those that ship, and what is wrong with those that do not work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gdb_scripts import probe
+from gdb_scripts.expressions import parse
+
+GOOD = """
+[probe]
+name = mine
+layers = window 8 2, full, shared 0
+vocab_size = st->vocab
+
+[forward]
+function = step
+n_tokens = n
+seq_before = st->len
+cache_before = st->rows[:2]
+cap.cache_before = 4
+accumulated.attn_ms = st->t_attn
+scale.attn_ms = 1000
+after.logit = st->best
+
+[finish eos]
+function = /stop_.*/
+file = loop.c
+finish = why
+codes.finish = 7 eos, 9 length
+"""
+
+
+def test_a_whole_spec() -> None:
+    read = probe.read(GOOD, "mine.ini")
+    assert (read.name, read.engine) == ("mine", "mine")
+    assert read.layers == [
+        {"kind": "window", "window": 8, "slack": 2},
+        {"kind": "full"},
+        {"kind": "shared", "owner": 0},
+    ]
+    assert read.facts == {"vocab_size": parse("st->vocab")}
+    forward, finish = read.hooks
+    assert forward.reads["cache_before"] == parse("st->rows[:2]")
+    assert forward.caps == {"cache_before": 4}
+    assert forward.accumulators == {"attn_ms": probe.Accumulator(parse("st->t_attn"), 1000.0)}
+    assert forward.after == {"logit": parse("st->best")}
+    assert (finish.event, finish.function, finish.file) == ("finish", "/stop_.*/", "loop.c")
+    assert finish.codes == {"finish": {7: "eos", 9: "length"}}
+
+
+@pytest.mark.parametrize("name", probe.shipped())
+def test_every_shipped_probe_loads(name: str) -> None:
+    loaded = probe.load(name)
+    assert loaded.hooks_for("forward")
+    assert "native" in probe.shipped()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("[probe]", "[prob]"), "no \\[probe\\] section"),
+        (("[forward]", "[backward]"), "a hook is one of"),
+        (("[forward]", "[request]"), "not known here"),
+        (("function = step", ""), "function: missing"),
+        (("n_tokens = n", "n_tokenz = n"), "\\[forward\\] n_tokenz: not known here"),
+        (("n_tokens = n", "n_tokens = f(n)"), "\\[forward\\] n_tokens: f.* is a call"),
+        (("cap.cache_before = 4", "cap.cache_before = many"), "not a number"),
+        (("accumulated.attn_ms", "accumulated.seq_len"), "not a time field"),
+        (("after.logit", "after.seq_len"), "not known here"),
+        (("layers = window 8 2", "layers = window"), "layers: 'window'"),
+        (("7 eos", "7 tired"), "'7 tired'"),
+        (("vocab_size = st", "vocab = st"), "\\[probe\\] vocab: not known"),
+        (("name = mine", "name mine"), "mine.ini"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(change: tuple[str, str], words: str) -> None:
+    with pytest.raises(probe.ProbeError, match=words) as caught:
+        probe.read(GOOD.replace(*change), "mine.ini")
+    assert "mine.ini" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_that_is_no_probe_gets_the_choices(tmp_path: Path) -> None:
+    with pytest.raises(probe.ProbeError, match="no probe 'x'; shipped are .*native"):
+        probe.load("x")
+    with pytest.raises(probe.ProbeError, match="cannot read"):
+        probe.load(str(tmp_path / "x.ini"))
+    (tmp_path / "b.ini").write_bytes(b"\xff\xfe")
+    with pytest.raises(probe.ProbeError, match="not UTF-8"):
+        probe.load(str(tmp_path / "b.ini"))

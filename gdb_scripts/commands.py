@@ -11,9 +11,10 @@ from gdb_scripts import host
 from gdb_scripts import probe as probes
 from gdb_scripts.backends.stop import StopBackend
 from gdb_scripts.follow import Baseline
+from gdb_scripts.hits import Hit
 from gdb_scripts.layout import Absent
 from gdb_scripts.replay import Replay
-from gdb_scripts.session import Closed, Hit, Session
+from gdb_scripts.session import Closed, Session
 from traces.fields import FINISH_NAMES, PHASE_NAMES, FieldError
 from traces.rules import RULES
 from traces.writer import TraceError

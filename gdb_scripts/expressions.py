@@ -2,13 +2,14 @@
 
     st->seq_len     ubatch.token[0]     *(llama_kv_cache **)&this->memory     st->cache_len[:st->cfg.n_layers]     $rsi
 
-There are no calls, no assignments, no casts but to pointers: an expression cannot change the program it looks at.
+`base[:n][0]`, a position behind a slice of pointers, is what each of them points to. There are no calls, no
+assignments, no casts but to pointers: an expression cannot change the program it looks at.
 """
 
 from __future__ import annotations
 
 import re
-from typing import List, NamedTuple, Optional, Tuple, Union
+from typing import Dict, List, NamedTuple, Optional, Tuple, Union
 
 
 class ExpressionError(ValueError):
@@ -71,16 +72,24 @@ class Cast(NamedTuple):
     operand: "Node"
 
 
+class DynamicCast(NamedTuple):
+    """`dynamic_cast<type *>(x)`: the object if its vtable says that it is of exactly this class, else absent."""
+
+    type_name: str
+    operand: "Node"
+
+
 class Binary(NamedTuple):
-    """`a + b`, `a - b`, `a * b`; on a pointer, + and - count elements as in C."""
+    """`a + b`, `a - b`, `a * b`; on pointers, + and - count elements as in C."""
 
     operator: str
     left: "Node"
     right: "Node"
 
 
-Node = Union[Number, Name, Register, Member, Index, Slice, Unary, Cast, Binary]
+Node = Union[Number, Name, Register, Member, Index, Slice, Unary, Cast, DynamicCast, Binary]
 
+_NODES = (Number, Name, Register, Member, Index, Slice, Unary, Cast, DynamicCast, Binary)
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|\d+)|(?P<register>\$\w+)|(?P<name>[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)"
     r"|(?P<op>->|::|[-+*&().\[\]:<>,]))"
@@ -97,6 +106,21 @@ def parse(text: str) -> Node:
     node = parser.expression()
     parser.expect_end()
     return node
+
+
+def substitute(node: Node, names: Dict[str, Node]) -> Node:
+    """The expression with some names replaced by what they stand for."""
+    if isinstance(node, Name):
+        return names.get(node.text, node)
+    parts = [substitute(part, names) if isinstance(part, _NODES) else part for part in node]
+    return type(node)(*parts)  # type: ignore[arg-type]
+
+
+def mentions(node: Node, register: str) -> bool:
+    """Whether `$register` stands somewhere in the expression."""
+    if isinstance(node, Register):
+        return node.name == register
+    return any(mentions(part, register) for part in node if isinstance(part, _NODES))
 
 
 def _tokens(text: str) -> List[Tuple[str, str, int]]:
@@ -216,9 +240,11 @@ class _Parser:
         kind, token, _ = self._tokens[self._at]
         self._at += 1
         if kind == "number":
-            return Number(int(token, 0) if not token.startswith("0") or token[1:2] in "xX" else int(token, 8))
+            return Number(self._number(token))
         if kind == "register":
             return Register(token[1:])
+        if token == "dynamic_cast":
+            return self._dynamic_cast()
         if kind == "name":
             if self._next() == "(":
                 self._fail("%s(…) is a call; an expression only reads memory" % token)
@@ -229,6 +255,24 @@ class _Parser:
             return node
         self._at -= 1
         raise self._error("%r is not expected here" % token)
+
+    def _dynamic_cast(self) -> Node:
+        self._expect("<")
+        name = self._type_name()
+        self._expect("*")
+        self._expect(">")
+        self._expect("(")
+        node = self.expression()
+        self._expect(")")
+        return DynamicCast(name, node)
+
+    def _number(self, token: str) -> int:
+        try:
+            octal = len(token) > 1 and token[0] == "0" and token[1] not in "xX"
+            return int(token, 8) if octal else int(token, 0)
+        except ValueError:
+            self._at -= 1
+            raise self._error("%r is not a number" % token) from None
 
     def _next(self) -> str:
         return self._tokens[self._at][1] if self._at < len(self._tokens) else ""

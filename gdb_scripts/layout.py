@@ -17,6 +17,8 @@ DEFAULT_CAP = 1024
 """Elements that a length read from the program may ask for; more is taken for garbage."""
 _JOIN_BYTES = 256
 """Wanted members that lie closer than this are read as one block: a round trip costs more than bytes do."""
+_GATHER_BYTES = 16384
+"""What a slice of pointers points to is read as one block if it spans no more than this."""
 
 
 class Absent(Exception):  # noqa: N818 - a state of a value, not a fault of ours
@@ -88,6 +90,10 @@ class Scope:
         """The type that a cast names."""
         raise NotImplementedError
 
+    def vtable(self, name: str) -> int:
+        """What the first word of an object of that C++ class holds."""
+        raise Absent(NO_SYMBOL, "the vtable of %s is not known here" % name)
+
 
 class Memory:
     """What a hit offers. Both raise Absent."""
@@ -126,15 +132,28 @@ class Address(NamedTuple):
     offset: int
 
 
+class Checked(NamedTuple):
+    """A pointer that counts only if the word it points to is `expected`: a C++ object of one class."""
+
+    pointer: "Value"
+    expected: int
+    name: str
+
+    @property
+    def word(self) -> Load:
+        """The object's first word."""
+        return Load(Space("at", self.pointer), 0, 8, "pointer")
+
+
 class Arithmetic(NamedTuple):
-    """Integer arithmetic on the above."""
+    """Integer arithmetic on the above; "/" is the exact division of a difference of pointers."""
 
     operator: str
     left: "Value"
     right: "Value"
 
 
-Value = Union[Const, Load, Address, Arithmetic]
+Value = Union[Const, Load, Address, Checked, Arithmetic]
 
 
 class Space(NamedTuple):
@@ -155,6 +174,19 @@ class Array(NamedTuple):
     length: Value
 
 
+class Gather(NamedTuple):
+    """What each of an array's pointers points to: the scalar `offset` bytes behind it."""
+
+    pointers: Array
+    offset: int
+    size: int
+    kind: str
+
+
+Field = Union[Value, Array, Gather]
+"""What a field resolves to"""
+
+
 class _Place(NamedTuple):
     space: Space
     offset: int
@@ -170,14 +202,26 @@ _INT = Type("int", 8, "long")
 _SCALARS = ("int", "uint", "bool", "float", "pointer")
 
 
-def resolve(node: ex.Node, scope: Scope) -> Union[Value, Array]:
+def resolve(node: ex.Node, scope: Scope) -> Field:
     """Where an expression's value lies. Raises Absent(NO_SYMBOL) naming what is not there."""
     if isinstance(node, ex.Slice):
-        return _resolve_slice(node, scope)
+        return _resolve_slice(node, scope)[0]
+    if isinstance(node, ex.Index) and isinstance(node.base, ex.Slice):
+        return _resolve_gather(node.base, node.position, scope)
     return _value(_resolve(node, scope))
 
 
-def _resolve_slice(node: ex.Slice, scope: Scope) -> Array:
+def _resolve_gather(node: ex.Slice, position: ex.Node, scope: Scope) -> Gather:
+    pointers, element = _resolve_slice(node, scope)
+    if element.kind != "pointer" or not isinstance(position, ex.Number):
+        raise Absent(NO_SYMBOL, "behind a slice of pointers stands a constant position, as in a[:n][0]")
+    target = element.target
+    if target.kind not in _SCALARS:
+        raise Absent(NO_SYMBOL, "%s is not a number" % _kind_of(target))
+    return Gather(pointers, position.value * target.size, target.size, target.kind)
+
+
+def _resolve_slice(node: ex.Slice, scope: Scope) -> Tuple[Array, Type]:
     base = _resolve(node.base, scope)
     start: Value = Const(0) if node.start is None else _value(_resolve(node.start, scope))
     length = _value(_resolve(node.length, scope))
@@ -189,7 +233,7 @@ def _resolve_slice(node: ex.Slice, scope: Scope) -> Array:
         raise Absent(NO_SYMBOL, "a slice needs a pointer or an array, not %s" % _kind_of(base.type))
     if element.kind not in _SCALARS:
         raise Absent(NO_SYMBOL, "a slice of %s cannot be recorded" % _kind_of(element))
-    return Array(space, offset, element.size, element.kind, start, length)
+    return Array(space, offset, element.size, element.kind, start, length), element
 
 
 def _resolve(node: ex.Node, scope: Scope) -> Union[_Place, _Typed]:
@@ -210,6 +254,10 @@ def _resolve(node: ex.Node, scope: Scope) -> Union[_Place, _Typed]:
         for _ in range(node.stars):
             kind = pointer_to(kind, scope.pointer_size)
         return _Typed(_value(_resolve(node.operand, scope)), kind)
+    if isinstance(node, ex.DynamicCast):
+        kind = pointer_to(scope.type_named(node.type_name), scope.pointer_size)
+        pointer = _value(_resolve(node.operand, scope))
+        return _Typed(Checked(pointer, scope.vtable(node.type_name), node.type_name), kind)
     if isinstance(node, ex.Binary):
         return _binary(node.operator, _resolve(node.left, scope), _resolve(node.right, scope))
     raise Absent(NO_SYMBOL, "a slice stands inside an expression; only a whole field may be one")
@@ -267,6 +315,8 @@ def _unary(operator: str, operand: Union[_Place, _Typed]) -> Union[_Place, _Type
 def _binary(operator: str, left: Union[_Place, _Typed], right: Union[_Place, _Typed]) -> _Typed:
     a, b = _value(left), _value(right)
     kind = left.type
+    if operator == "-" and left.type.kind == right.type.kind == "pointer":
+        return _Typed(Arithmetic("/", Arithmetic("-", a, b), Const(left.type.target.size)), _INT)
     if left.type.kind in ("pointer", "array") and operator in "+-":
         b = Arithmetic("*", b, Const(left.type.target.size))
         kind = pointer_to(left.type.target)
@@ -299,7 +349,7 @@ class Plan:
     """
 
     def __init__(
-        self, fields: Dict[str, Union[Value, Array]], absent: Dict[str, Absent], caps: Optional[Dict[str, int]] = None
+        self, fields: Dict[str, Field], absent: Dict[str, Absent], caps: Optional[Dict[str, int]] = None
     ) -> None:
         self.fields, self.absent, self.caps = fields, absent, caps or {}
         self.blocks = _blocks(fields)
@@ -313,6 +363,8 @@ class Plan:
             try:
                 if isinstance(where, Array):
                     values[name] = snapshot.array(where, self.caps.get(name, DEFAULT_CAP))
+                elif isinstance(where, Gather):
+                    values[name] = snapshot.gather(where, self.caps.get(name, DEFAULT_CAP))
                 else:
                     values[name] = snapshot.value(where)
             except Absent as absent:
@@ -322,7 +374,7 @@ class Plan:
 
 def plan(fields: Dict[str, ex.Node], scope: Scope, caps: Optional[Dict[str, int]] = None) -> Plan:
     """Resolve the fields of a hook; those that cannot be are kept as absent, with the reason."""
-    resolved: Dict[str, Union[Value, Array]] = {}
+    resolved: Dict[str, Field] = {}
     absent: Dict[str, Absent] = {}
     for name, node in fields.items():
         try:
@@ -342,6 +394,10 @@ def _loads(value: Any, found: List[Tuple[Space, int, int]]) -> None:
         if isinstance(value, Array):
             _loads(value.start, found)
             _loads(value.length, found)
+    elif isinstance(value, Gather):
+        _loads(value.pointers, found)
+    elif isinstance(value, Checked):
+        _loads(value.word, found)
     elif isinstance(value, Arithmetic):
         _loads(value.left, found)
         _loads(value.right, found)
@@ -349,7 +405,7 @@ def _loads(value: Any, found: List[Tuple[Space, int, int]]) -> None:
         _loads(value.base, found)
 
 
-def _blocks(fields: Dict[str, Union[Value, Array]]) -> Dict[Space, List[Tuple[int, int]]]:
+def _blocks(fields: Dict[str, Field]) -> Dict[Space, List[Tuple[int, int]]]:
     """For each space the byte ranges [start, end) to read at once."""
     found: List[Tuple[Space, int, int]] = []
     for value in fields.values():
@@ -378,6 +434,14 @@ def decode(data: bytes, kind: str, size: int, count: int = 1) -> Tuple[Any, ...]
     return struct.unpack_from("<%d%s" % (count, letter), data)
 
 
+_ARITHMETIC: Dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b,
+}
+
+
 class Snapshot:
     """Memory as it is at one hit; every block is read at most once."""
 
@@ -394,8 +458,11 @@ class Snapshot:
             return decode(self._bytes(value.space, value.offset, value.size), value.kind, value.size)[0]
         if isinstance(value, Address):
             return self._base(value.space) + value.offset
-        left, right = self.value(value.left), self.value(value.right)
-        return left + right if value.operator == "+" else left - right if value.operator == "-" else left * right
+        if isinstance(value, Checked):
+            if self.value(value.word) != value.expected:
+                raise Absent(UNREADABLE, "the object is not exactly a %s" % value.name)
+            return self.value(value.pointer)
+        return _ARITHMETIC[value.operator](self.value(value.left), self.value(value.right))
 
     def array(self, array: Array, cap: int) -> List[Any]:
         """The numbers of a slice. Raises Absent, also for a length that must be garbage."""
@@ -411,13 +478,27 @@ class Snapshot:
             data = self._memory.read_block(self._base(array.space) + offset, length * array.size)
         return list(decode(data, array.kind, array.size, length))
 
+    def gather(self, gather: Gather, cap: int) -> List[Any]:
+        """The numbers behind pointers; those that lie close together are read as one block. Raises Absent."""
+        pointers = self.array(gather.pointers, cap)
+        if not pointers:
+            return []
+        first, last = min(pointers), max(pointers)
+        if not first:
+            raise Absent(UNREADABLE, "a null pointer")
+        if last - first <= _GATHER_BYTES:
+            block = self._memory.read_block(first + gather.offset, last - first + gather.size)
+            return [decode(block[p - first : p - first + gather.size], gather.kind, gather.size)[0] for p in pointers]
+        blocks = {p: self._memory.read_block(p + gather.offset, gather.size) for p in set(pointers)}
+        return [decode(blocks[p], gather.kind, gather.size)[0] for p in pointers]
+
     def _base(self, space: Space) -> int:
         if space.kind == "static":
             return int(space.base)
         if space not in self._bases:
             self._bases[space] = self.value(space.base)
-            if not self._bases[space]:
-                raise Absent(UNREADABLE, "a null pointer")
+        if not self._bases[space]:
+            raise Absent(UNREADABLE, "a null pointer")
         return self._bases[space]
 
     def _bytes(self, space: Space, offset: int, size: int) -> bytes:

@@ -13,7 +13,7 @@
     cache_before = st->cache_len[:st->cfg.n_layers]
 
 Sections: `probe` (facts of the run), and one a hook: `forward` (entered before each forward), `finish` (a sequence
-ended), `request` (a sequence begins). docs/gdb.md explains the keys.
+ended), `request` (a sequence begins), `shift` (the oldest rows leave a slot). docs/gdb.md explains the keys.
 """
 
 from __future__ import annotations
@@ -26,21 +26,25 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from gdb_scripts import expressions as ex
 from traces import fields
 
-EVENTS = ("request", "forward", "finish")
+EVENTS = ("request", "forward", "shift", "finish")
 PROBES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probes")
 
 _FACTS = ("n_layers", "vocab_size", "capacity", "n_heads", "n_kv_heads", "head_dim", "max_new_tokens", "eos")
-_PROBE_KEYS = ("name", "about", "engine", "layers", "budget_ms", "when") + _FACTS
-_HOOK_KEYS = ("function", "file", "about", "phase", "finish")
+_PROBE_KEYS = ("name", "about", "engine", "layers", "budget_ms") + _FACTS
+_HOOK_KEYS = ("function", "file", "about", "phase", "finish", "scale")
+_CONDITIONS = ("skip", "timed", "slot", "outputs")
+SLOT = "slot"
+"""`$slot` in an expression is the slot whose record is being read, where one forward feeds several."""
 _SEEN_AT = {
     "forward": (
         "seq_id token_id n_tokens seq_before cache_before write_pos pos draft_cache_len n_drafted kv_used kv_free "
         "logit margin runner_up forward_id"
     ).split(),
     "finish": "seq_id token_id seq_before cache_before kv_used kv_free".split(),
+    "shift": "n_keep n_discard".split(),
     "request": "seq_id prompt_tokens n_reused max_new_tokens prompt_ids".split(),
 }
-_AFTER = "hidden_rms logit margin runner_up n_accepted write_pos".split()
+_AFTER = "hidden_rms logit margin runner_up n_accepted write_pos kv_used kv_free".split()
 
 
 class ProbeError(ValueError):
@@ -61,6 +65,9 @@ class Hook(NamedTuple):
     one name apart. reads: field -> expression; after: fields that the program still holds of the forward that ended,
     read at the next entry and given to the step before; caps: field -> the most elements its slice may have;
     accumulators: time field -> what sums it up. codes: for `phase` and `finish`, value in the program -> name.
+    conditions: `skip` (not zero: a warm-up, not recorded), `timed` (zero: the accumulators mean nothing), `slot` (the
+    engine's own number for where a sequence lives, or a slice with one for each token fed: one record a slot),
+    `outputs` (which of the tokens fed give logits).
     """
 
     event: str
@@ -72,6 +79,7 @@ class Hook(NamedTuple):
     caps: Dict[str, int]
     accumulators: Dict[str, Accumulator]
     codes: Dict[str, Dict[int, str]]
+    conditions: Dict[str, ex.Node]
 
 
 class Probe(NamedTuple):
@@ -129,7 +137,9 @@ def read(text: str, path: str) -> Probe:
     if "probe" not in parser:
         raise ProbeError("%s: has no [probe] section" % path)
     head = _Section(path, "probe", dict(parser["probe"]))
-    hooks = [_hook(_Section(path, name, dict(parser[name]))) for name in parser.sections() if name != "probe"]
+    names = _short_names(head)
+    sections = [_Section(path, name, dict(parser[name]), names) for name in parser.sections() if name != "probe"]
+    hooks = [_hook(section) for section in sections]
     if not any(hook.event == "forward" for hook in hooks):
         raise ProbeError("%s: has no [forward] hook, so there is nothing to record" % path)
     head.expect(_PROBE_KEYS)
@@ -147,15 +157,15 @@ def read(text: str, path: str) -> Probe:
 class _Section:
     """One section, for messages that name the place."""
 
-    def __init__(self, path: str, name: str, words: Dict[str, str]) -> None:
-        self.path, self.name, self.words = path, name, words
+    def __init__(self, path: str, name: str, words: Dict[str, str], names: Optional[Dict[str, ex.Node]] = None) -> None:
+        self.path, self.name, self.words, self.names = path, name, words, names or {}
 
     def error(self, key: str, problem: str) -> ProbeError:
         return ProbeError("%s: [%s] %s: %s" % (self.path, self.name, key, problem))
 
     def expression(self, key: str) -> ex.Node:
         try:
-            return ex.parse(self.words[key])
+            return ex.substitute(ex.parse(self.words[key]), self.names)
         except ex.ExpressionError as error:
             raise self.error(key, str(error)) from None
 
@@ -169,6 +179,14 @@ class _Section:
         for key in self.words:
             if key not in known:
                 raise self.error(key, "not known here; known are %s" % ", ".join(known))
+
+
+def _short_names(head: _Section) -> Dict[str, ex.Node]:
+    """`let.NAME = EXPRESSION` in [probe]: NAME stands for it in everything below."""
+    for key in [k for k in head.words if k.startswith("let.")]:
+        head.names[key[len("let.") :]] = head.expression(key)
+        del head.words[key]
+    return head.names
 
 
 def _layers(head: _Section) -> Any:
@@ -208,6 +226,8 @@ def _hook(section: _Section) -> Hook:
     caps: Dict[str, int] = {}
     accumulators: Dict[str, Accumulator] = {}
     codes: Dict[str, Dict[int, str]] = {}
+    conditions: Dict[str, ex.Node] = {}
+    scale = section.number("scale", 1.0)
     for key in section.words:
         prefixed = _PREFIXED.match(key)
         if prefixed is not None:
@@ -220,13 +240,16 @@ def _hook(section: _Section) -> Hook:
                 caps[field] = int(section.number(key, 0))
             elif kind == "accumulated":
                 _expect_time(section, key, field)
-                accumulators[field] = Accumulator(section.expression(key), section.number("scale." + field, 1.0))
+                accumulators[field] = Accumulator(section.expression(key), section.number("scale." + field, scale))
             elif kind == "codes":
                 codes[field] = _codes(section, key, field)
-        elif key in _SEEN_AT[event] or (key in ("phase", "finish") and event != "request"):
+        elif key in _SEEN_AT[event] or (key in ("phase", "finish") and event in ("forward", "finish")):
             reads[key] = section.expression(key)
+        elif key in _CONDITIONS and (event == "forward" or (key, event) == ("slot", "shift")):
+            conditions[key] = section.expression(key)
         elif key not in _HOOK_KEYS:
             known = list(_SEEN_AT[event]) + ["function", "file", "cap.FIELD", "accumulated.FIELD", "scale.FIELD"]
+            known += list(_CONDITIONS) if event == "forward" else []
             raise section.error(key, "not known here; known are %s" % ", ".join(known))
     return Hook(
         event,
@@ -238,6 +261,7 @@ def _hook(section: _Section) -> Hook:
         caps,
         accumulators,
         codes,
+        conditions,
     )
 
 

@@ -12,27 +12,15 @@ import math
 import time
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
+from gdb_scripts.hits import Hit, Values
 from gdb_scripts.layout import Absent
-from gdb_scripts.probe import Hook, Probe
+from gdb_scripts.probe import Probe
+from gdb_scripts.slots import Slots
 from traces import fields
 from traces.check import Checker, Failure
 from traces.fields import Column
 from traces.rules import Rule
 from traces.writer import TraceError, TraceWriter
-
-Values = Dict[str, Any]
-
-
-class Hit(NamedTuple):
-    """What one hook read: fields, after-fields, accumulators (raw sums), absences, facts (first hit), and when."""
-
-    hook: Hook
-    values: Values
-    after: Values
-    sums: Values
-    missing: Dict[str, Absent]
-    facts: Values
-    t_ns: int
 
 
 class Closed(NamedTuple):
@@ -73,6 +61,8 @@ class Session:
         self._waiting: List[Dict[str, Any]] = []
         self._open: Dict[int, _Open] = {}
         self._sequence = 0
+        self._slots = Slots()
+        self._last_fed: Optional[int] = None
         self._started = False
         self._told: Dict[str, str] = {}
         self._start_ns = time.monotonic_ns()
@@ -88,8 +78,12 @@ class Session:
 
     def hit(self, hit: Hit) -> List[Closed]:
         """Take in what a hook read; the steps that it closed, in order."""
+        if hit.skipped:
+            return self._skip()
         for name, absent in hit.missing.items():
             self._tell_absent(name, absent)
+        if hit.hook.event == "shift":
+            return self._shift(hit)
         if hit.hook.event == "request":
             return self._request(hit)
         if hit.hook.event == "finish":
@@ -106,10 +100,12 @@ class Session:
         sequences did not end by themselves."""
         closed = self._close_all()
         if finish is not None:
-            for seq_id in sorted(self._checker.sequences):
+            live = self._slots.live or sorted(self._checker.sequences)
+            for seq_id in live:
                 if not self._checker.sequences[seq_id].finished:
                     self._note({"kind": "finish", "seq_id": seq_id, "finish": finish})
         self._sequence += 1
+        self._slots.forget()
         return closed
 
     def close(self) -> None:
@@ -135,19 +131,65 @@ class Session:
         self._note(note)
         return closed
 
+    def _skip(self) -> List[Closed]:
+        if "skip" not in self._told:
+            self._told["skip"] = "warm-up"
+            self._note({"kind": "message", "text": "warm-up forwards are not recorded"})
+        return []
+
+    def _shift(self, hit: Hit) -> List[Closed]:
+        """The oldest rows leave a slot; what adds rows or moves other ones is no shift."""
+        n_keep, n_discard = _count(hit.values.get("n_keep")), _count(hit.values.get("n_discard"))
+        if not n_discard or hit.slot is None:
+            return []
+        seq_id = self._slots.shifted(hit.slot, n_discard)
+        if seq_id is None:
+            return []
+        closed = [self._close(seq_id, {}, {}, {})] if seq_id in self._open else []
+        self._note({"kind": "shift", "seq_id": seq_id, "n_keep": n_keep, "n_discard": n_discard})
+        return closed
+
     def _forward(self, hit: Hit) -> List[Closed]:
-        seq_id = self._seq_id(hit.values)
         if not self._started:
             self._start(hit)
         closed = []
+        drafted = None
+        if hit.slot is None:
+            seq_id = self._seq_id(hit.values)
+            if self._begins_again(hit, seq_id):
+                closed += [self._close(seq_id, {}, {}, {})] if seq_id in self._open else []
+                self._sequence += 1
+                seq_id = self._sequence
+            phase = self._phase(hit, seq_id)
+        else:
+            n = _count(hit.values.get("n_tokens")) or 1
+            seq_id, phase, drafted, ended = self._slots.place(
+                hit.slot, _count(hit.values.get("seq_before")), n, hit.outputs
+            )
+            if ended in self._open and ended is not None:
+                closed.append(self._close(ended, {}, {}, {}))
         if seq_id in self._open:
             closed.append(self._close(seq_id, hit.values, hit.after, hit.sums))
         values = {k: v for k, v in hit.values.items() if k in {c.name for c in self._columns}}
-        values.update(seq_id=seq_id, t_ns=hit.t_ns, phase=self._phase(hit, seq_id))
+        values.update(seq_id=seq_id, t_ns=hit.t_ns, phase=phase)
+        if hit.forward_id is not None:
+            values["forward_id"] = hit.forward_id
+        if drafted is not None:
+            values["n_drafted"] = drafted
         if values["phase"] == fields.PHASES["prefill"]:
             values.pop("token_id", None)
         self._open[seq_id] = _Open(values, hit.sums)
+        if hit.last:
+            self._last_fed = seq_id
         return closed
+
+    def _begins_again(self, hit: Hit, seq_id: int) -> bool:
+        """Rows from 0 on in a sequence that had some: where no hook tells of requests, this is one."""
+        told = "seq_id" in hit.values or any(h.event == "request" for h in self.probe.hooks)
+        return not told and hit.values.get("seq_before") == 0 and self._checker_knows(seq_id)
+
+    def _checker_knows(self, seq_id: int) -> bool:
+        return seq_id in self._open or seq_id in self._checker.sequences
 
     def _finish(self, hit: Hit) -> List[Closed]:
         seq_id = self._seq_id(hit.values)
@@ -179,6 +221,8 @@ class Session:
             values["seq_len"] = entry["seq_before"]
         if entry.get("cache_before") is not None:
             values["cache_len"] = entry["cache_before"]
+        if seq_id != self._last_fed:  # the pool has grown further since this sequence's own rows
+            after = {k: v for k, v in after.items() if k not in ("kv_used", "kv_free")}
         values.update({k: v for k, v in after.items() if v is not None})
         for name, (before, now, scale) in _differences(step.sums, sums, self._scales()).items():
             values[name] = (now - before) * scale
@@ -276,8 +320,12 @@ class Session:
         return run
 
     def _declared(self, hit: Hit, n_layers: Optional[int]) -> List[List[Any]]:
-        hooks = [h for h in self.probe.hooks if h.event != "request"]
+        hooks = [h for h in self.probe.hooks if h.event in ("forward", "finish")]
         named = {n for h in hooks for n in (*h.reads, *h.after, *h.accumulators)}
+        if any("slot" in h.conditions for h in hooks):
+            named |= {"forward_id"}
+        if any("outputs" in h.conditions for h in hooks):
+            named |= {"n_drafted"}
         names = list(fields.REQUIRED) + ["t_ns"]
         names += [n for n in fields.OPTIONAL if n in named and n not in names]
         shapes: Dict[str, int] = {}

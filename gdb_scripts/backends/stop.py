@@ -7,12 +7,11 @@ many block reads as there are neighbourhoods. A hook that turns out too dear is 
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from gdb_scripts import expressions as ex
-from gdb_scripts import host, layout
+from gdb_scripts import host
+from gdb_scripts.hits import Hit, HookPlan
 from gdb_scripts.probe import Hook, Probe
-from gdb_scripts.session import Hit
 
 _DEAR_IN_A_ROW = 3
 
@@ -20,7 +19,7 @@ _DEAR_IN_A_ROW = 3
 class _Plans(NamedTuple):
     """What one hook reads, resolved for the place where it stopped."""
 
-    reads: layout.Plan
+    reads: HookPlan
     symbols: Dict[str, Any]
 
 
@@ -43,6 +42,7 @@ class StopBackend:
         self._plans: Dict[Tuple[str, int], _Plans] = {}
         self._breakpoints: List[host.Stop] = []
         self._is_set = False
+        self._facts_read = False
         self._dear = 0
         self._told_errors: set[str] = set()
         self.hits = 0
@@ -96,32 +96,24 @@ class StopBackend:
         t_ns = self._now_ns()
         known = (hook.section, host.frame_pc(frame)) in self._plans
         plans = self._plans_at(hook, host.frame_pc(frame))
-        values, missing = plans.reads.read(host.GdbMemory(frame, plans.symbols))
-        stop = self._on_hit(self._sorted(hook, values, missing, t_ns))
+        with_facts = hook.event == "forward" and not self._facts_read
+        stop = False
+        for hit in plans.reads.hits(host.GdbMemory(frame, plans.symbols), t_ns, with_facts, self._forward_id(hook)):
+            self._facts_read = self._facts_read or (with_facts and not hit.skipped)
+            stop = self._on_hit(hit) or stop
         self.hits += 1
         self._charge(time.monotonic() - began, resolved_before=known)
         return stop
 
-    def _sorted(self, hook: Hook, values: Dict[str, Any], missing: Dict[str, layout.Absent], t_ns: int) -> Hit:
-        """What was read under one roof, back under the names it was asked for."""
-        groups: Dict[str, Dict[str, Any]] = {"reads": {}, "after": {}, "sums": {}, "facts": {}}
-        for name, value in values.items():
-            group, _, field = name.partition(".")
-            groups[group][field] = value
-        absent = {name.partition(".")[2]: why for name, why in missing.items() if not name.startswith("sums.")}
-        return Hit(hook, groups["reads"], groups["after"], groups["sums"], absent, groups["facts"], t_ns)
+    def _forward_id(self, hook: Hook) -> Optional[int]:
+        """A number for the forward, where it may feed several sequences."""
+        return self.hits if "slot" in hook.conditions else None
 
     def _plans_at(self, hook: Hook, pc: int) -> _Plans:
         if (hook.section, pc) not in self._plans:
-            wanted: Dict[str, ex.Node] = {"reads." + k: v for k, v in hook.reads.items()}
-            wanted.update({"after." + k: v for k, v in hook.after.items()})
-            wanted.update({"sums." + k: a.node for k, a in hook.accumulators.items()})
-            if hook.event == "forward":
-                wanted.update({"facts." + k: v for k, v in self._probe.facts.items()})
             scope = host.GdbScope(pc)
-            caps = {"reads." + k: cap for k, cap in hook.caps.items()}
-            reads = layout.plan(wanted, scope, caps)
-            self._plans[hook.section, pc] = _Plans(reads, scope.symbols)
+            facts = self._probe.facts if hook.event == "forward" else {}
+            self._plans[hook.section, pc] = _Plans(HookPlan(hook, facts, scope), scope.symbols)
         return self._plans[hook.section, pc]
 
     def _new_symbols(self) -> None:

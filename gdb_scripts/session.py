@@ -63,6 +63,7 @@ class Session:
         self._sequence = 0
         self._slots = Slots()
         self._last_fed: Optional[int] = None
+        self._prompts: Dict[int, Values] = {}
         self._started = False
         self._told: Dict[str, str] = {}
         self._start_ns = time.monotonic_ns()
@@ -126,6 +127,7 @@ class Session:
         if "seq_id" not in hit.values and seq_id in self._checker.sequences:
             self._sequence += 1
             seq_id = self._sequence
+        self._prompts[seq_id] = dict(hit.values)
         note = {"kind": "request", "seq_id": seq_id, "t_ns": hit.t_ns}
         note.update({k: v for k, v in hit.values.items() if k != "seq_id"})
         self._note(note)
@@ -348,7 +350,9 @@ class Session:
         return self._sequence if seq_id is None else seq_id
 
     def _phase(self, hit: Hit, seq_id: int) -> int:
-        """As the probe reads it; else a first forward, or one that feeds several tokens, is a prefill."""
+        """As the probe reads it; else a forward that feeds several tokens, or what is left of the prompt, is a
+        prefill."""
+        prompt = self._feeds_prompt(hit, seq_id)
         word = self._word(hit, "phase")
         if word in fields.PHASES:
             return fields.PHASES[word]
@@ -356,7 +360,20 @@ class Session:
         drafted = _count(hit.values.get("n_drafted"))
         if drafted:
             return fields.PHASES["verify"]
-        return fields.PHASES["prefill" if several else "decode"]
+        return fields.PHASES["prefill" if prompt or several else "decode"]
+
+    def _feeds_prompt(self, hit: Hit, seq_id: int) -> bool:
+        """Whether the request's prompt was not yet fed; counts what this forward feeds of it."""
+        prompt = self._prompts.get(seq_id)
+        total = _count(prompt.get("prompt_tokens")) if prompt is not None else None
+        if prompt is None or total is None:
+            return False
+        if "fed" not in prompt:
+            reused = _count(prompt.get("n_reused"))
+            prompt["fed"] = (_count(hit.values.get("seq_before")) or 0) if reused is None else reused
+        left = prompt["fed"] < total
+        prompt["fed"] += _count(hit.values.get("n_tokens")) or 1
+        return bool(left)
 
     def _word(self, hit: Hit, field: str) -> str:
         value = hit.values.get(field)

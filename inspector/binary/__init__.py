@@ -1,0 +1,289 @@
+"""A program or library looked into without running it: identity, functions, and where their variables lie.
+
+    with open_binary("engine") as binary:
+        function = binary.functions("forward")[0]
+        plan = layout.plan({"seq_before": expressions.parse("st->seq_len")}, binary.scope(function))
+
+`layout.plan` is the very code that runs inside gdb: what resolves here resolves there. Raises BinaryError, one line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gdb_scripts.layout import Type
+from inspector.binary.dies import Die, Dwarf
+from inspector.binary.elf import (
+    BinaryError,
+    Damaged,
+    Elf,
+    NoDebugInfo,
+    NotElf,
+    Stripped,
+    Symbol,
+    WrongMachine,
+    damage_is_said,
+)
+from inspector.binary.lines import entry_of, file_of
+from inspector.binary.names import last, names_of
+from inspector.binary.types import FunctionScope, Types
+
+__all__ = ["Binary", "BinaryError", "Damaged", "Function", "NoDebugInfo", "NotElf", "Parameter", "Stripped",
+           "WrongMachine", "damage_is_said", "open_binary"]  # fmt: skip
+
+_DEBUG_FOLDER = "/usr/lib/debug"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a function: what it is called, and its type."""
+
+    name: str
+    type: Type
+    die: Die
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that was emitted. address: of its first instruction, not relocated."""
+
+    name: str
+    qualified: str
+    linkage: str
+    address: int
+    file: str
+    line: int
+    die: Die
+
+
+class Binary:
+    """A program or library with debug information."""
+
+    def __init__(self, elf: Elf, debug: Elf) -> None:
+        self.path, self.elf = elf.path, elf
+        self._debug = debug
+        self.dwarf = Dwarf(debug)
+        self.types = Types(self.dwarf)
+        self._by_address: dict[int, list[str]] | None = None
+
+    def __enter__(self) -> Binary:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the files back."""
+        self.dwarf.close()
+        self.elf.close()
+        self._debug.close()
+
+    @property
+    def build_id(self) -> str:
+        """In hexadecimal; empty where the linker wrote none."""
+        return self.elf.build_id
+
+    def producer(self, function: Function | None = None) -> str:
+        """Compiler and flags (DW_AT_producer) of a function's unit, else of the first unit that says it."""
+        if function is not None:
+            return function.die.unit.root.text("producer")
+        for unit in self.dwarf.units():
+            if not unit.is_type_unit and unit.root.has("producer"):
+                return unit.root.text("producer")
+        return ""
+
+    def functions(self, name: str, file: str | None = None) -> list[Function]:
+        """Emitted functions of that qualified name, or that a /regex/ matches; `file`: the end of their source's path.
+
+        Overloads and instances of a template all count, as they do for a breakpoint.
+        """
+        with damage_is_said(self.path):
+            if len(name) > 2 and name.startswith("/") and name.endswith("/"):
+                found = self._matching(name[1:-1])
+            else:
+                found = (f for n in self._spellings(last(name)) for f in self.named(n) if _is_called(f, name))
+            chosen = {f.address: f for f in found if file is None or _ends_with(f.file, file)}
+            return [chosen[address] for address in sorted(chosen)]
+
+    def named(self, name: str) -> Iterator[Function]:
+        """Emitted functions of that name, whatever they are qualified by."""
+        told = False
+        elsewhere: list[Die] = []
+        for unit in self.dwarf.units_mentioning(name):
+            for die in names_of(unit).functions(name):
+                function = self._function(name, die)
+                if function is None:
+                    elsewhere.append(die)
+                else:
+                    told = True
+                    yield function
+        if not told:
+            # link-time optimisation emits a function in a unit of its own, which only refers to the one that names it
+            for unit in {u for die in elsewhere for u in self.dwarf.units_referring_to(die)}:
+                yield from filter(None, (self._function(name, die) for die in names_of(unit).functions(name)))
+
+    def _function(self, name: str, die: Die) -> Function | None:
+        address = entry_of(die)
+        if address is None:
+            return None
+        qualified = names_of(die.unit).qualified(die)
+        line = next((d.number("decl_line") for d in die.with_origin() if d.has("decl_line")), 0)
+        return Function(name, qualified, die.first_text("linkage_name") or name, address, file_of(die), line or 0, die)
+
+    def is_known(self, name: str) -> bool:
+        """Whether the name is known at all: it may only be declared, or inlined wherever it is used."""
+        with damage_is_said(self.path):
+            return any(names_of(u).functions(last(name)) for u in self.dwarf.units_mentioning(last(name)))
+
+    def scope(self, function: Function) -> FunctionScope:
+        """What names mean inside it."""
+        return FunctionScope(self.types, self.dwarf, function.die, function.qualified)
+
+    def parameters(self, function: Function) -> list[Parameter]:
+        """In order, `this` included."""
+        with damage_is_said(self.path):
+            return [
+                Parameter(die.first_text("name"), self.types.convert(die.first_refer("type")), die)
+                for die in self.scope(function).parameters()
+            ]
+
+    def function_names(self) -> set[str]:
+        """Unqualified names of all functions defined here: from the symbols, else from the debug information."""
+        with damage_is_said(self.path):
+            symbols = [s.name for s in self._symbols() if s.is_function]
+            if symbols:
+                return {last(path_of(s)) for s in symbols}
+            return {
+                last(e.qualified)
+                for unit in self.dwarf.units()
+                for e in names_of(unit).entries
+                if e.tag == _FUNCTION and not e.is_declaration
+            }
+
+    def symbols_at(self, address: int) -> list[str]:
+        """Names of the symbols there: `forward.constprop.0` tells that arguments are not where they should be."""
+        if self._by_address is None:
+            self._by_address = {}
+            for symbol in self._symbols():
+                self._by_address.setdefault(symbol.address, []).append(symbol.name)
+        return self._by_address.get(address, [])
+
+    def _symbols(self) -> list[Symbol]:
+        return self.elf.symbols() if self.elf.has_symbol_table else self._debug.symbols()
+
+    def _spellings(self, name: str) -> set[str]:
+        """The name itself and, for a template, every instance."""
+        return {name} if "<" in name else {name} | self.dwarf.instances(name)
+
+    def _matching(self, pattern: str) -> Iterator[Function]:
+        try:
+            wanted = re.compile(pattern)
+        except re.error as error:
+            raise BinaryError(f"/{pattern}/ is not a regular expression: {error}") from None
+        paths = {path_of(s.name) for s in self._symbols() if s.is_function}
+        names = {last(p) for p in paths if wanted.search(p)} if paths else self.function_names()
+        for name in sorted(names):
+            yield from (f for n in self._spellings(name) for f in self.named(n) if wanted.search(f.qualified))
+
+
+_FUNCTION = 0x2E
+
+
+def open_binary(path: str) -> Binary:
+    """The binary at `path`, with its debug information, also where that lies in a file of its own.
+
+    Raises NotElf, Damaged, WrongMachine, NoDebugInfo or Stripped.
+    """
+    elf = Elf(path)
+    try:
+        if not elf.is_linked:
+            raise NotElf(f"{path}: is not linked (an object file or a core dump); give the program or library")
+        with damage_is_said(path):
+            debug = elf if elf.has(".debug_info") else _separate(elf)
+            binary = Binary(elf, debug)
+            _expect_units(binary)
+            return binary
+    except BaseException:
+        elf.close()
+        raise
+
+
+def _separate(elf: Elf) -> Elf:
+    """The file that holds the debug information of a stripped binary. Raises NoDebugInfo."""
+    path, build_id = elf.path, elf.build_id
+    places = [os.path.join(_DEBUG_FOLDER, ".build-id", build_id[:2], build_id[2:] + ".debug")] if build_id else []
+    link = elf.section(".gnu_debuglink").split(b"\0")[0].decode("utf-8", "replace")
+    if link:
+        folder = os.path.dirname(os.path.abspath(path))
+        places += [os.path.join(folder, link), os.path.join(folder, ".debug", link)]
+        places += [os.path.join(_DEBUG_FOLDER + folder, link)]
+    for place in places:
+        if os.path.isfile(place) and not os.path.samefile(place, path):
+            debug = Elf(place)
+            if debug.has(".debug_info") and debug.build_id == build_id:
+                return debug
+            debug.close()
+    if elf.has_symbol_table:
+        raise NoDebugInfo(f"{path}: has no debug information; compile with -g")
+    raise Stripped(
+        f"{path}: is stripped; give the file from before strip, or one compiled with -g "
+        "(stepscope probe layout freezes its offsets for the stripped twin)"
+    )
+
+
+def _expect_units(binary: Binary) -> None:
+    dwarf = binary.dwarf
+    if dwarf.units():
+        return
+    if dwarf.missing:
+        some = ", ".join(dwarf.missing[:3]) + (" …" if len(dwarf.missing) > 3 else "")
+        raise NoDebugInfo(
+            f"{binary.path}: its debug information is split (-gsplit-dwarf) into files that are not there: {some}; "
+            f"keep the .dwo files, or pack them beside it: dwp -e {binary.path} -o {binary.path}.dwp"
+        )
+    raise NoDebugInfo(f"{binary.path}: its debug information is empty; compile with -g")
+
+
+_MANGLED = re.compile(r"_ZN?K?[0-9]")
+_SUFFIX = re.compile(r"\.(?:constprop|isra|part|cold|lto_priv|clone|llvm|localalias)\b.*")
+
+
+def path_of(symbol: str) -> str:
+    """The qualified name in a C++ symbol, without arguments; a C symbol as it is. Clones count as what they are of."""
+    symbol = _SUFFIX.sub("", symbol)
+    if not _MANGLED.match(symbol):
+        return symbol
+    nested = symbol.startswith("_ZN")
+    at = 3 if nested else 2
+    at += symbol[at : at + 1] == "K"
+    parts: list[str] = []
+    while (digits := re.match(r"[1-9][0-9]*", symbol[at:])) is not None:
+        at += len(digits.group())
+        length = int(digits.group())
+        parts.append(symbol[at : at + length])
+        at += length
+        if not nested:
+            break
+    return "::".join(p if p != "_GLOBAL__N_1" else "(anonymous namespace)" for p in parts) or symbol
+
+
+def _is_called(function: Function, name: str) -> bool:
+    """As a breakpoint takes a qualified name: template arguments may be left out."""
+    return name in (function.qualified, _without_arguments(function.qualified))
+
+
+def _without_arguments(qualified: str) -> str:
+    out, depth = [], 0
+    for letter in qualified:
+        depth += letter == "<"
+        if not depth:
+            out.append(letter)
+        depth -= letter == ">"
+    return "".join(out)
+
+
+def _ends_with(path: str, end: str) -> bool:
+    return path == end or path.endswith("/" + end.lstrip("/"))

@@ -90,6 +90,10 @@ class Scope:
         """The type that a cast names."""
         raise NotImplementedError
 
+    def resolve(self, node: ex.Node) -> "Field":
+        """Where an expression's value lies."""
+        return resolve(node, self)
+
     def vtable(self, name: str) -> int:
         """What the first word of an object of that C++ class holds."""
         raise Absent(NO_SYMBOL, "the vtable of %s is not known here" % name)
@@ -378,7 +382,7 @@ def plan(fields: Dict[str, ex.Node], scope: Scope, caps: Optional[Dict[str, int]
     absent: Dict[str, Absent] = {}
     for name, node in fields.items():
         try:
-            resolved[name] = resolve(node, scope)
+            resolved[name] = scope.resolve(node)
         except Absent as problem:
             absent[name] = problem
     return Plan(resolved, absent, caps)

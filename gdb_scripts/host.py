@@ -6,6 +6,7 @@ Everything here reads; nothing calls a function of the program. What gdb cannot 
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -174,12 +175,92 @@ class GdbScope(Scope):
         raise Absent(NO_SYMBOL, "no type %s here" % name)
 
 
-class GdbMemory(Memory):
-    """Memory and variables at one hit."""
+class Here:
+    """Where the program stopped. The frame is made only when something asks for it: unwinding costs a quarter of a
+    stop."""
 
-    def __init__(self, frame: Any, symbols: Dict[str, Any]) -> None:
-        self._frame, self._symbols = frame, symbols
+    def __init__(self) -> None:
+        self._frame: Any = None
+
+    @property
+    def frame(self) -> Any:
+        """The innermost frame."""
+        if self._frame is None:
+            self._frame = gdb.newest_frame()
+        return self._frame
+
+    @property
+    def pc(self) -> int:
+        """The address of the next instruction."""
+        return int(gdb.parse_and_eval("$pc"))
+
+    def is_real_call(self) -> bool:
+        """Whether a hit is the function's own entry: a PLT stub has no function."""
+        return self.frame.function() is not None
+
+    def is_inlined(self) -> bool:
+        """Whether the function was inlined here: its arguments may be anything."""
+        return bool(self.frame.type() == gdb.INLINE_FRAME)
+
+
+_IN_REGISTER = re.compile(r"a variable in (\$\w+)")
+_RANGE = re.compile(r"\s+(?:Base address \S+\s+)?Range (0x[0-9a-f]+)-(0x[0-9a-f]+): (.*)")
+
+
+def in_registers(here: Here, symbols: Dict[str, Any]) -> Dict[str, str]:
+    """Which of the variables lie in a register at this place, by what gdb tells of their location: name -> register.
+
+    A register is read without making a frame. Each is compared with the variable itself once.
+    """
+    pc = here.pc
+    try:
+        lines = str(gdb.execute("info scope *%d" % pc, to_string=True)).splitlines()
+    except gdb.error:
+        return {}
+    found: Dict[str, str] = {}
+    name = ""
+    for line in lines:
+        said = re.match(r"Symbol (\w+) is (.*)", line)
+        if said is not None:
+            name, place = said.group(1), said.group(2)
+        else:
+            range_ = _RANGE.match(line)
+            if range_ is None or not int(range_.group(1), 16) <= pc < int(range_.group(2), 16):
+                continue
+            place = range_.group(3)
+        register = _IN_REGISTER.match(place)
+        if register is not None and name in symbols and name not in found:
+            found[name] = register.group(1)
+    return {name: register for name, register in found.items() if _holds(here, symbols[name], register)}
+
+
+def _holds(here: Here, symbol: Any, register: str) -> bool:
+    try:
+        value = symbol.value(here.frame)
+        size = int(value.type.strip_typedefs().sizeof)
+        mask = (1 << 8 * size) - 1
+        return size <= 8 and int.from_bytes(_bytes_of(value, size), "little") == _register(register) & mask
+    except (gdb.error, ValueError, Absent):
+        return False
+
+
+def _register(name: str) -> int:
+    return int(gdb.parse_and_eval(name))
+
+
+class GdbMemory(Memory):
+    """Memory and variables at one hit. registers: see in_registers."""
+
+    def __init__(self, here: Here, symbols: Dict[str, Any], registers: Optional[Dict[str, str]] = None) -> None:
+        self._here, self._symbols, self._registers = here, symbols, registers or {}
         self._inferior = gdb.selected_inferior()
+
+    def read_scalar(self, key: str, size: int, kind: str) -> Any:
+        register = self._registers.get(key)
+        if register is None or kind == "float":
+            return super().read_scalar(key, size, kind)
+        number = _register(register) & ((1 << 8 * size) - 1)
+        return number - (1 << 8 * size) if kind == "int" and number >> (8 * size - 1) else number
 
     def read_block(self, address: int, size: int) -> bytes:
         try:
@@ -190,8 +271,8 @@ class GdbMemory(Memory):
     def read_variable(self, key: str, size: int) -> bytes:
         try:
             if key.startswith("$"):
-                return _bytes_of(self._frame.read_register(key[1:]), size)
-            value = self._symbols[key].value(self._frame)
+                return _bytes_of(self._here.frame.read_register(key[1:]), size)
+            value = self._symbols[key].value(self._here.frame)
             if value.is_optimized_out:
                 raise Absent(OPTIMIZED_OUT, "%s is optimized out" % key)
             return _bytes_of(value, size)
@@ -250,40 +331,31 @@ def where(place: str) -> List[Tuple[int, str, int]]:
 
 
 class Stop(gdb.Breakpoint):  # type: ignore[misc]
-    """A breakpoint that calls back. on_hit(frame) returns True to stop the program; nothing it raises reaches gdb but
+    """A breakpoint that calls back. on_hit(here) returns True to stop the program; nothing it raises reaches gdb but
     Ctrl-C."""
 
-    def __init__(self, place: str, on_hit: Callable[[Any], bool], on_error: Callable[[str], None]) -> None:
+    def __init__(self, place: str, on_hit: Callable[[Here], bool], on_error: Callable[[str], None]) -> None:
         super().__init__(place, internal=True)
         self.silent = True
         self._on_hit, self._on_error = on_hit, on_error
 
     def stop(self) -> bool:
         try:
-            return self._on_hit(gdb.newest_frame())
+            return self._on_hit(Here())
         except Exception as error:  # noqa: BLE001 - an exception here would stop the user's program
             self._on_error("%s: %s" % (type(error).__name__, error))
             return False
 
     @property
+    def only_place(self) -> Optional[int]:
+        """The one address where it stops; None where there are several, or where this gdb cannot tell."""
+        places = [place.address for place in getattr(self, "locations", ()) if place.address]
+        return int(places[0]) if len(places) == 1 else None
+
+    @property
     def is_pending(self) -> bool:
         """Whether its place is not loaded yet."""
         return bool(self.pending)
-
-
-def is_real_call(frame: Any) -> bool:
-    """Whether a hit is the function's own entry: a PLT stub has no function."""
-    return frame.function() is not None
-
-
-def is_inlined(frame: Any) -> bool:
-    """Whether the function was inlined here: its arguments may be anything."""
-    return bool(frame.type() == gdb.INLINE_FRAME)
-
-
-def frame_pc(frame: Any) -> int:
-    """Where it stands."""
-    return int(frame.pc())
 
 
 def on_exit(action: Callable[[Optional[int]], None]) -> None:

@@ -110,6 +110,10 @@ class Memory:
         """The bytes of an argument, local or register."""
         raise NotImplementedError
 
+    def read_scalar(self, key: str, size: int, kind: str) -> Any:
+        """The same as a number."""
+        return decode(self.read_variable(key, size), kind, size)[0]
+
 
 # -- resolved expressions --------------------------------------------------------------------------------------------
 
@@ -424,15 +428,15 @@ def _blocks(fields: Dict[str, Field]) -> Dict[Space, List[Tuple[int, int]]]:
     return ranges
 
 
-_LETTERS = {("int", 1): "b", ("int", 2): "h", ("int", 4): "i", ("int", 8): "q", ("float", 4): "f", ("float", 8): "d"}
+LETTERS = {("int", 1): "b", ("int", 2): "h", ("int", 4): "i", ("int", 8): "q", ("float", 4): "f", ("float", 8): "d"}
 for _size, _letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q")):
     for _kind in ("uint", "bool", "pointer"):
-        _LETTERS[_kind, _size] = _letter
+        LETTERS[_kind, _size] = _letter
 
 
 def decode(data: bytes, kind: str, size: int, count: int = 1) -> Tuple[Any, ...]:
     """`count` little-endian scalars. Raises Absent(UNREADABLE) for a kind that has no number."""
-    letter = _LETTERS.get((kind, size))
+    letter = LETTERS.get((kind, size))
     if letter is None or len(data) < size * count:
         raise Absent(UNREADABLE, "%d bytes of kind %s" % (size, kind))
     return struct.unpack_from("<%d%s" % (count, letter), data)

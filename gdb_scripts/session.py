@@ -57,7 +57,8 @@ class Session:
         self.facts: Dict[str, Any] = {}
         self._checker = Checker(rules)
         self._writer: Optional[TraceWriter] = None
-        self._columns: List[Column] = []
+        self._by_name: Dict[str, Column] = {}
+        self._absent: Dict[str, Any] = {}
         self._waiting: List[Dict[str, Any]] = []
         self._open: Dict[int, _Open] = {}
         self._sequence = 0
@@ -172,7 +173,7 @@ class Session:
                 closed.append(self._close(ended, {}, {}, {}))
         if seq_id in self._open:
             closed.append(self._close(seq_id, hit.values, hit.after, hit.sums))
-        values = {k: v for k, v in hit.values.items() if k in {c.name for c in self._columns}}
+        values = {k: v for k, v in hit.values.items() if k in self._absent}
         values.update(seq_id=seq_id, t_ns=hit.t_ns, phase=phase)
         if hit.forward_id is not None:
             values["forward_id"] = hit.forward_id
@@ -234,7 +235,11 @@ class Session:
         return [self._close(seq_id, {}, {}, {}) for seq_id in sorted(self._open)]
 
     def _write(self, values: Values) -> Closed:
-        record = {c.name: _raw(c, values.get(c.name)) for c in self._columns}
+        record = self._absent.copy()
+        for name, value in values.items():
+            column = self._by_name.get(name)
+            if column is not None and value is not None:
+                record[name] = _raw(column, value)
         if self._writer is not None:
             try:
                 self._writer.step(**record)
@@ -283,7 +288,8 @@ class Session:
         if n_layers is None and isinstance(rows, list):
             n_layers = len(rows)
         run = self._run_facts(hit, n_layers)
-        self._columns = fields.columns(run["fields"])
+        self._by_name = {c.name: c for c in fields.columns(run["fields"])}
+        self._absent = {name: _raw(column, None) for name, column in self._by_name.items()}
         self._checker.start_run(run)
         self._started = True
         if self.path is not None:

@@ -17,10 +17,11 @@ _DEAR_IN_A_ROW = 3
 
 
 class _Plans(NamedTuple):
-    """What one hook reads, resolved for the place where it stopped."""
+    """What one hook reads, resolved for the place where it stopped. reads: None where nothing is to be read."""
 
-    reads: HookPlan
+    reads: Optional[HookPlan]
     symbols: Dict[str, Any]
+    registers: Dict[str, str]
 
 
 class StopBackend:
@@ -41,6 +42,7 @@ class StopBackend:
         self._probe, self._now_ns, self._on_hit, self._tell, self._lost = probe, now_ns, on_hit, tell, lost
         self._plans: Dict[Tuple[str, int], _Plans] = {}
         self._breakpoints: List[host.Stop] = []
+        self._only_place: Dict[str, Optional[int]] = {}
         self._is_set = False
         self._facts_read = False
         self._dear = 0
@@ -60,7 +62,7 @@ class StopBackend:
     def _set(self) -> None:
         for hook in self._probe.hooks:
             for place in host.location(hook.function, hook.file):
-                self._breakpoints.append(host.Stop(place, self._callback(hook), self._error))
+                self._breakpoints.append(self._breakpoint(hook, place))
         self._is_set = True
 
     def remove(self, at_a_stop: bool = False) -> None:
@@ -82,23 +84,30 @@ class StopBackend:
         """Hooks whose function is in nothing that is loaded."""
         return [str(b.location) for b in self._breakpoints if b.is_pending]
 
-    def _callback(self, hook: Hook) -> Callable[[Any], bool]:
-        return lambda frame: self._hit(hook, frame)
+    def _breakpoint(self, hook: Hook, place: str) -> host.Stop:
+        def on_hit(here: host.Here) -> bool:
+            if place not in self._only_place:
+                self._only_place[place] = breakpoint_.only_place
+            return self._hit(hook, here, self._only_place[place])
 
-    def _hit(self, hook: Hook, frame: Any) -> bool:
-        if self.off_because or not host.is_real_call(frame):
+        breakpoint_ = host.Stop(place, on_hit, self._error)
+        return breakpoint_
+
+    def _hit(self, hook: Hook, here: host.Here, pc: Optional[int]) -> bool:
+        if self.off_because:
             return False
         began = time.monotonic()
-        if host.is_inlined(frame):
-            self._error("%s was inlined here: hits of it are left out" % hook.function)
-            self._lost("%s was inlined" % hook.function)
-            return False
         t_ns = self._now_ns()
-        known = (hook.section, host.frame_pc(frame)) in self._plans
-        plans = self._plans_at(hook, host.frame_pc(frame))
+        plans = self._plans.get((hook.section, here.pc if pc is None else pc))
+        known = plans is not None
+        if plans is None:
+            plans = self._plans_at(hook, here)
+        if plans.reads is None:
+            return False
         with_facts = hook.event == "forward" and not self._facts_read
         stop = False
-        for hit in plans.reads.hits(host.GdbMemory(frame, plans.symbols), t_ns, with_facts, self._forward_id(hook)):
+        memory = host.GdbMemory(here, plans.symbols, plans.registers)
+        for hit in plans.reads.hits(memory, t_ns, with_facts, self._forward_id(hook)):
             self._facts_read = self._facts_read or (with_facts and not hit.skipped)
             stop = self._on_hit(hit) or stop
         self.hits += 1
@@ -109,15 +118,23 @@ class StopBackend:
         """A number for the forward, where it may feed several sequences."""
         return self.hits if "slot" in hook.conditions else None
 
-    def _plans_at(self, hook: Hook, pc: int) -> _Plans:
-        if (hook.section, pc) not in self._plans:
-            scope = host.GdbScope(pc)
-            facts = self._probe.facts if hook.event == "forward" else {}
-            self._plans[hook.section, pc] = _Plans(HookPlan(hook, facts, scope), scope.symbols)
-        return self._plans[hook.section, pc]
+    def _plans_at(self, hook: Hook, here: host.Here) -> _Plans:
+        """What to read at a place that was not seen before: nothing where it is no call of the function's own."""
+        plans = _Plans(None, {}, {})
+        if here.is_real_call():
+            if here.is_inlined():
+                self._error("%s was inlined here: hits of it are left out" % hook.function)
+                self._lost("%s was inlined" % hook.function)
+                return plans
+            scope = host.GdbScope(here.pc)
+            reads = HookPlan(hook, self._probe.facts if hook.event == "forward" else {}, scope)
+            plans = _Plans(reads, scope.symbols, host.in_registers(here, scope.symbols))
+        self._plans[hook.section, here.pc] = plans
+        return plans
 
     def _new_symbols(self) -> None:
         self._plans.clear()
+        self._only_place.clear()
         host.forget_types()
         if not self._is_set:
             host.defer(self._set_now)  # symbols are not to be looked up while they are being read

@@ -98,9 +98,10 @@ class Microscope:
         session = self.session
         if session is None:
             return False
-        if self._pid and host.pid() != self._pid:
+        pid = host.pid()
+        if self._pid and pid != self._pid:
             session.program_ended("abort")  # `run` again, or a fork was followed: another process
-        self._pid = host.pid()
+        self._pid = pid
         try:
             return self._look_at(session.hit(hit))
         finally:
@@ -244,7 +245,7 @@ class StatusCommand(_Command):
         where = session.path or "not recorded (stepscope record FILE)"
         host.say("probe %s, %d steps, %s" % (session.probe.name, session.steps, where))
         if backend.hits:
-            each = backend.spent_s / backend.hits * 1000
+            each = backend.spent_s / max(backend.timed_hits, 1) * 1000
             host.say("%d hits, %.2f ms each, budget %.0f ms" % (backend.hits, each, session.probe.budget_ms))
         if session.last is not None:
             host.say(HEAD)

@@ -59,6 +59,9 @@ class Session:
         self._writer: Optional[TraceWriter] = None
         self._by_name: Dict[str, Column] = {}
         self._absent: Dict[str, Any] = {}
+        self._sizes: Dict[str, int] = {}
+        self._scales = {n: a.scale for hook in probe.hooks for n, a in hook.accumulators.items()}
+        self._told_requests = any(hook.event == "request" for hook in probe.hooks)
         self._waiting: List[Dict[str, Any]] = []
         self._open: Dict[int, _Open] = {}
         self._sequence = 0
@@ -188,7 +191,7 @@ class Session:
 
     def _begins_again(self, hit: Hit, seq_id: int) -> bool:
         """Rows from 0 on in a sequence that had some: where no hook tells of requests, this is one."""
-        told = "seq_id" in hit.values or any(h.event == "request" for h in self.probe.hooks)
+        told = self._told_requests or "seq_id" in hit.values
         return not told and hit.values.get("seq_before") == 0 and self._checker_knows(seq_id)
 
     def _checker_knows(self, seq_id: int) -> bool:
@@ -226,9 +229,11 @@ class Session:
             values["cache_len"] = entry["cache_before"]
         if seq_id != self._last_fed:  # the pool has grown further since this sequence's own rows
             after = {k: v for k, v in after.items() if k not in ("kv_used", "kv_free")}
-        values.update({k: v for k, v in after.items() if v is not None})
-        for name, (before, now, scale) in _differences(step.sums, sums, self._scales()).items():
-            values[name] = (now - before) * scale
+        if after:
+            values.update({k: v for k, v in after.items() if v is not None})
+        if step.sums:
+            for name, (before, now, scale) in _differences(step.sums, sums, self._scales).items():
+                values[name] = (now - before) * scale
         return self._write(values)
 
     def _close_all(self) -> List[Closed]:
@@ -237,9 +242,14 @@ class Session:
     def _write(self, values: Values) -> Closed:
         record = self._absent.copy()
         for name, value in values.items():
-            column = self._by_name.get(name)
-            if column is not None and value is not None:
-                record[name] = _raw(column, value)
+            kind = type(value)
+            size = self._sizes.get(name)
+            if size == 0 and (kind is int or kind is float):  # nearly all there is, so the short way
+                record[name] = value
+            elif size and kind is list and len(value) == size:
+                record[name] = tuple(value)
+            elif size is not None:
+                record[name] = _raw(self._by_name[name], value)
         if self._writer is not None:
             try:
                 self._writer.step(**record)
@@ -249,9 +259,6 @@ class Session:
         self.steps += 1
         self.last = closed
         return closed
-
-    def _scales(self) -> Dict[str, float]:
-        return {n: a.scale for hook in self.probe.hooks for n, a in hook.accumulators.items()}
 
     def _note(self, note: Dict[str, Any]) -> None:
         if not self._started:
@@ -290,6 +297,7 @@ class Session:
         run = self._run_facts(hit, n_layers)
         self._by_name = {c.name: c for c in fields.columns(run["fields"])}
         self._absent = {name: _raw(column, None) for name, column in self._by_name.items()}
+        self._sizes = {n: -1 if c.is_bytes else c.size if c.shape else 0 for n, c in self._by_name.items()}
         self._checker.start_run(run)
         self._started = True
         if self.path is not None:
@@ -359,9 +367,10 @@ class Session:
         """As the probe reads it; else a forward that feeds several tokens, or what is left of the prompt, is a
         prefill."""
         prompt = self._feeds_prompt(hit, seq_id)
-        word = self._word(hit, "phase")
-        if word in fields.PHASES:
-            return fields.PHASES[word]
+        if "phase" in hit.values:
+            word = self._word(hit, "phase")
+            if word in fields.PHASES:
+                return fields.PHASES[word]
         several = (_count(hit.values.get("n_tokens")) or 1) > 1
         drafted = _count(hit.values.get("n_drafted"))
         if drafted:

@@ -48,7 +48,9 @@ class StopBackend:
         self._dear = 0
         self._told_errors: set[str] = set()
         self.hits = 0
+        self.timed_hits = 0
         self.spent_s = 0.0
+        self.resolving_s = 0.0
         self.off_because = ""
 
     def install(self) -> None:
@@ -121,16 +123,24 @@ class StopBackend:
     def _plans_at(self, hook: Hook, here: host.Here) -> _Plans:
         """What to read at a place that was not seen before: nothing where it is no call of the function's own."""
         plans = _Plans(None, {}, {})
-        if here.is_real_call():
+        if self._is_call(here):
             if here.is_inlined():
                 self._error("%s was inlined here: hits of it are left out" % hook.function)
                 self._lost("%s was inlined" % hook.function)
                 return plans
-            scope = host.GdbScope(here.pc)
+            scope = self._scope(hook, here.pc)
             reads = HookPlan(hook, self._probe.facts if hook.event == "forward" else {}, scope)
             plans = _Plans(reads, scope.symbols, host.in_registers(here, scope.symbols))
         self._plans[hook.section, here.pc] = plans
         return plans
+
+    def _is_call(self, here: host.Here) -> bool:
+        """Whether a hit is a call of a hook's function; a PLT stub is none."""
+        return here.is_real_call()
+
+    def _scope(self, hook: Hook, pc: int) -> host.GdbScope:
+        """What the hook's expressions are about."""
+        return host.GdbScope(pc)
 
     def _new_symbols(self) -> None:
         self._plans.clear()
@@ -145,9 +155,11 @@ class StopBackend:
 
     def _charge(self, seconds: float, resolved_before: bool) -> None:
         """Count a hit's cost; the first at a place resolves names and is not held against it."""
-        self.spent_s += seconds
         if not resolved_before:
+            self.resolving_s += seconds
             return
+        self.spent_s += seconds
+        self.timed_hits += 1
         self._dear = self._dear + 1 if seconds * 1000 > self._probe.budget_ms else 0
         if self._dear >= _DEAR_IN_A_ROW:
             self.off_because = "a hit cost %.0f ms, the budget is %.0f" % (seconds * 1000, self._probe.budget_ms)

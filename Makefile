@@ -2,6 +2,7 @@
 # make test   set up, with what the tests need, and run them
 # make lint   style and types
 # make bench  the performance figures (minutes; not part of the tests)
+# make test-peers  build llama.cpp with debug information and follow it under gdb (minutes; not part of the tests)
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +13,7 @@ SYSTEM := tmux:tmux gcc:gcc g++:g++ gdb:gdb gdbserver:gdbserver gdb-multiarch:gd
 # the flags keep one run from stopping at questions; without root, say what to type
 APT := apt-get install -y --no-install-recommends
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-peers lint bench clean
 
 PROMPT := List the first six letters of the alphabet
 STEPSCOPE := $(BIN)/stepscope
@@ -30,6 +31,23 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test system-packages
 	$(BIN)/python -m pytest -n 2
+
+# llama-cpp-python vendors llama.cpp; -O2 -g is what its users debug. The archive's own settings would strip it.
+PEERS := .venv-peers
+LLAMA_CPP := llama-cpp-python==0.3.36
+
+test-peers: $(VENV)/.installed-test system-packages $(PEERS)/.installed
+	$(BIN)/python -m pytest tests/peers
+
+$(PEERS)/.installed: $(VENV)/bin/python
+	@command -v g++ >/dev/null || { echo "the peers are built from source; type: apt-get install g++"; exit 1; }
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install -q --disable-pip-version-check gguf
+	SKBUILD_CMAKE_BUILD_TYPE=RelWithDebInfo SKBUILD_INSTALL_STRIP=false CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) \
+	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF \
+	-DLLAMA_CURL=OFF -DLLAVA_BUILD=OFF" \
+	nice $(PEERS)/bin/pip install -q --disable-pip-version-check --no-binary llama-cpp-python $(LLAMA_CPP)
+	@touch $@
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -68,4 +86,4 @@ system-packages:
 	else echo "the tests need system packages; type: sudo $(APT)$$missing"; exit 1; fi
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -174,6 +174,13 @@ class GdbScope(Scope):
                 continue
         raise Absent(NO_SYMBOL, "no type %s here" % name)
 
+    def vtable(self, name: str) -> int:
+        try:
+            table = int(gdb.parse_and_eval("(unsigned long)&'vtable for %s'" % name))
+        except gdb.error as error:
+            raise Absent(NO_SYMBOL, "the vtable of %s: %s" % (name, error)) from None
+        return table + 2 * self.pointer_size  # behind the offset to the top and the type information
+
 
 class Here:
     """Where the program stopped. The frame is made only when something asks for it: unwinding costs a quarter of a

@@ -11,9 +11,7 @@ from inspector.tui.engine import Engine
 from inspector.tui.feed import Feed
 
 
-def run_app(
-    path: str, follow: bool, process: subprocess.Popen[bytes] | subprocess.Popen[str] | None = None
-) -> int:
+def run_app(path: str, follow: bool, process: subprocess.Popen[bytes] | subprocess.Popen[str] | None = None) -> int:
     """Show the trace at `path` until the user leaves; 0.
 
     follow: the file may not be there yet and may grow. process: the engine that writes it; leaving asks it to stop

@@ -245,7 +245,10 @@ class _Measured:
         from inspector.tui.pace import NEWEST, speed_now
 
         run = table.runs[-1]
-        rows, bad = table.rows(max(run.first_step, table.steps - 4 * NEWEST), table.steps) if (
-            table.steps > run.first_step) else (None, None)
+        rows, bad = (
+            table.rows(max(run.first_step, table.steps - 4 * NEWEST), table.steps)
+            if (table.steps > run.first_step)
+            else (None, None)
+        )
         now = None if rows is None else speed_now(rows if bad is None else rows[~bad])
         self.pace = Pace(now, self._speed.tok_s, self._ttft_ms, self._n_requests > 1)

@@ -190,8 +190,14 @@ def layers_of(step: Step, run: dict[str, Any]) -> list[Layer]:
         seen = Counter(r for i, r in enumerate(rows) if r is not None and _kind(kinds, i).get("kind") == "full")
         expected = seen.most_common(1)[0][0] if seen else None
     return [
-        Layer(i, _kind_word(_kind(kinds, i)), _at(rows, i), _agrees(i, rows, kinds, expected), _at(gemm, i),
-              _at(attention, i))  # fmt: skip
+        Layer(
+            i,
+            _kind_word(_kind(kinds, i)),
+            _at(rows, i),
+            _agrees(i, rows, kinds, expected),
+            _at(gemm, i),
+            _at(attention, i),
+        )  # fmt: skip
         for i in range(max(len(rows), len(gemm), len(attention)))
     ]
 

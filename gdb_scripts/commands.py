@@ -7,8 +7,9 @@ import platform
 import time
 from typing import Any, Dict, List, Optional, Set
 
-from gdb_scripts import host
+from gdb_scripts import frozen, host, identity
 from gdb_scripts import probe as probes
+from gdb_scripts.backends.frozen import FrozenBackend
 from gdb_scripts.backends.stop import StopBackend
 from gdb_scripts.follow import Baseline
 from gdb_scripts.hits import Hit
@@ -32,13 +33,16 @@ class Microscope:
         self.break_on: Set[str] = set()
         self.baseline: Optional[Baseline] = None
         self.replay: Optional[Replay] = None
+        self._layout: Optional[frozen.Layout] = None
+        self._described: Optional[Session] = None
         self._pid = 0
 
     def use(self, name: str) -> None:
         """Choose a probe and set its hooks."""
-        chosen = probes.load(name)
+        layout = frozen.load(name) if frozen.is_layout(name) else None
+        chosen = probes.load(name) if layout is None else layout.probe
         self.off()
-        self.probe = chosen
+        self.probe, self._layout = chosen, layout
         self.session = Session(self.probe, None, _run_facts())
         self._start()
 
@@ -78,7 +82,10 @@ class Microscope:
 
     def _start(self) -> None:
         assert self.probe is not None
-        self.backend = StopBackend(self.probe, self._now_ns, self._hit, host.say, self._gap)
+        if self._layout is None:
+            self.backend = StopBackend(self.probe, self._now_ns, self._hit, host.say, self._gap)
+        else:
+            self.backend = FrozenBackend(self._layout, self._now_ns, self._hit, host.say, self._gap)
         try:
             self.backend.install()
         except Absent as problem:
@@ -102,10 +109,19 @@ class Microscope:
         if self._pid and pid != self._pid:
             session.program_ended("abort")  # `run` again, or a fork was followed: another process
         self._pid = pid
+        if self._described is not session and hit.hook.event == "forward":
+            self._describe(session)
         try:
             return self._look_at(session.hit(hit))
         finally:
             _tell_problems(session)
+
+    def _describe(self, session: Session) -> None:
+        """Say what is being recorded: only at a hit is it sure to be loaded."""
+        assert self.probe is not None
+        file, source = identity.hook_of(self.probe, self._layout)
+        session.about(identity.engine_of(file, host.build_ids().get(file, ""), self._layout), source)
+        self._described = session
 
     def _look_at(self, closed: List[Closed]) -> bool:
         """Whether to stop the program because of the steps that were closed; says why."""
@@ -210,7 +226,7 @@ class _Command(host.Command):  # type: ignore[misc]
 
 
 class ProbeCommand(_Command):
-    """Choose what to look at: stepscope probe NAME, or the path of an .ini file; stepscope probe list."""
+    """Choose what to look at: stepscope probe NAME, or the path of a spec or frozen layout; stepscope probe list."""
 
     def do(self, words: List[str]) -> None:
         if words in ([], ["list"]):
@@ -362,6 +378,7 @@ def register() -> None:
     if host.version() < OLDEST_GDB:
         host.say("stepscope: this gdb is %d.%d; 12 or newer is needed" % host.version())
         return
+    identity.take_given()
     _Prefix()
     ProbeCommand("probe")
     RecordCommand("record", host.COMPLETE_FILENAME)

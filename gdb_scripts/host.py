@@ -76,6 +76,38 @@ def program() -> str:
     return str(gdb.current_progspace().filename or "")
 
 
+def build_ids() -> Dict[str, str]:
+    """File -> build id, in hexadecimal, of the program and its libraries that have one."""
+    found = {}
+    for objfile in gdb.objfiles():
+        if objfile.filename and getattr(objfile, "build_id", None):
+            found[str(objfile.filename)] = str(objfile.build_id)
+    return found
+
+
+def build_id() -> str:
+    """The program's build id, empty where it has none."""
+    return build_ids().get(program(), "")
+
+
+def file_of(pc: int) -> str:
+    """The program or library that an address lies in."""
+    return str(gdb.current_progspace().solib_name(pc) or program())
+
+
+def section_start(build_id_: str, section: str) -> Optional[int]:
+    """Where a section of the program or library with that build id lies now; None while it is not loaded."""
+    files = [file for file, found in build_ids().items() if found == build_id_]
+    if not files:
+        return None
+    for line in execute("info files").splitlines():
+        start, _, rest = line.strip().partition(" - ")
+        name = rest.partition(" is ")[2]
+        if name == section + " in " + files[0] or (name == section and files[0] == program()):
+            return int(start, 16)
+    return None
+
+
 # -- types -----------------------------------------------------------------------------------------------------------
 
 _types: Dict[str, Type] = {}
@@ -331,10 +363,18 @@ def _matching(pattern: str) -> List[str]:
 def where(place: str) -> List[Tuple[int, str, int]]:
     """(pc, file, line) of every location that gdb would stop at. Empty while it is not loaded."""
     try:
-        found = gdb.decode_line(place)[1] or ()
-    except gdb.error:
+        # decode_line takes no options such as -qualified
+        text = execute("info line " + place)
+    except Absent:
         return []
-    return [(int(sal.pc), sal.symtab.filename if sal.symtab else "", int(sal.line)) for sal in found]
+    found = []
+    for line in text.splitlines():
+        address = re.search(r"address (0x[0-9a-f]+)", line)
+        if address is not None:
+            pc = int(address.group(1), 16)
+            sal = gdb.find_pc_line(pc)
+            found.append((pc, sal.symtab.fullname() if sal.symtab else "", int(sal.line)))
+    return found
 
 
 class Stop(gdb.Breakpoint):  # type: ignore[misc]

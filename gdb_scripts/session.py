@@ -95,6 +95,12 @@ class Session:
             return self._finish(hit)
         return self._forward(hit)
 
+    def about(self, engine: Dict[str, Any], source: Dict[str, Any]) -> None:
+        """What is being recorded, before its first step: facts of the engine, and where the hook stands."""
+        self.run.setdefault("engine", {}).update(engine)
+        if source:
+            self._note({"kind": "source", **source})
+
     def gap(self, why: str) -> None:
         """Steps will not have been recorded."""
         self._open.clear()

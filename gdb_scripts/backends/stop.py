@@ -138,8 +138,8 @@ class StopBackend:
         """Whether a hit is a call of a hook's function; a PLT stub is none."""
         return here.is_real_call()
 
-    def _scope(self, hook: Hook, pc: int) -> host.GdbScope:
-        """What the hook's expressions are about."""
+    def _scope(self, hook: Hook, pc: int) -> Any:
+        """What the hook's expressions are about; by its `symbols` a hit's memory is read."""
         return host.GdbScope(pc)
 
     def _new_symbols(self) -> None:

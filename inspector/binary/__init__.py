@@ -68,6 +68,7 @@ class Binary:
         self.dwarf = Dwarf(debug)
         self.types = Types(self.dwarf)
         self._by_address: dict[int, list[str]] | None = None
+        self._addresses: dict[str, int] | None = None
 
     def __enter__(self) -> Binary:
         return self
@@ -133,6 +134,12 @@ class Binary:
         line = next((d.number("decl_line") for d in die.with_origin() if d.has("decl_line")), 0)
         return Function(name, qualified, die.first_text("linkage_name") or name, address, file_of(die), line or 0, die)
 
+    def functions_called(self, name: str) -> list[Function]:
+        """Emitted functions of that unqualified name."""
+        with damage_is_said(self.path):
+            found = {f.address: f for f in self.named(name)}
+            return [found[address] for address in sorted(found)]
+
     def is_known(self, name: str) -> bool:
         """Whether the name is known at all: it may only be declared, or inlined wherever it is used."""
         with damage_is_said(self.path):
@@ -140,7 +147,7 @@ class Binary:
 
     def scope(self, function: Function) -> FunctionScope:
         """What names mean inside it."""
-        return FunctionScope(self.types, self.dwarf, function.die, function.qualified)
+        return FunctionScope(self.types, self.dwarf, function.die, function.qualified, self._address_of)
 
     def parameters(self, function: Function) -> list[Parameter]:
         """In order, `this` included."""
@@ -170,6 +177,11 @@ class Binary:
             for symbol in self._symbols():
                 self._by_address.setdefault(symbol.address, []).append(symbol.name)
         return self._by_address.get(address, [])
+
+    def _address_of(self, symbol: str) -> int | None:
+        if self._addresses is None:
+            self._addresses = {s.name: s.address for s in self._symbols()}
+        return self._addresses.get(symbol)
 
     def _symbols(self) -> list[Symbol]:
         return self.elf.symbols() if self.elf.has_symbol_table else self._debug.symbols()

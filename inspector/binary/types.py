@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gdb_scripts.layout import NO_SYMBOL, OPTIMIZED_OUT, Absent, Scope, Type, Variable
 from inspector.binary.dies import TAG, Die, Dwarf, Unit, uleb
@@ -106,15 +106,17 @@ class Types:
             part = stripped(child.refer("type"))
             if child.tag == _INHERITANCE or not child.has("name"):
                 if part is not None and part.tag in _STRUCTS:
-                    whole = self._complete(part)
+                    whole = self.complete(part)
                     for name, (inner, kind) in self._members(whole, depth + 1).items() if whole else ():
                         found.setdefault(name, (offset + inner, kind))
             else:
                 found[child.text("name")] = (offset, self.convert(part))
         return found
 
-    def _complete(self, die: Die) -> Die | None:
-        if not die.number("declaration"):
+    def complete(self, die: Die | None) -> Die | None:
+        """A struct's definition, where `die` may only declare it or be a typedef of it."""
+        die = stripped(die)
+        if die is None or not die.number("declaration"):
             return die
         return self.named(names_of(die.unit).qualified(die), die.unit)
 
@@ -140,7 +142,7 @@ class Types:
         while die is not None and depth < _DEEPEST:
             depth += 1
             if die.has("name"):
-                prefix = "struct " if die.tag in _STRUCTS and not _is_cpp(die.unit) else ""
+                prefix = "struct " if die.tag in _STRUCTS and not is_cpp(die.unit) else ""
                 return prefix + names_of(die.unit).qualified(die) + suffix
             if die.tag == _POINTER or die.tag in _REFERENCES:
                 suffix = (" *" if die.tag == _POINTER else " &") + suffix
@@ -177,8 +179,11 @@ def enumerators(die: Die | None) -> dict[str, int]:
 class FunctionScope(Scope):
     """What names mean inside a function. Raises Absent."""
 
-    def __init__(self, types: Types, dwarf: Dwarf, function: Die, qualified: str) -> None:
+    def __init__(
+        self, types: Types, dwarf: Dwarf, function: Die, qualified: str, symbol: Callable[[str], int | None]
+    ) -> None:
         self._types, self._dwarf, self._function, self._qualified = types, dwarf, function, qualified
+        self._symbol = symbol
         self.pointer_size = function.unit.address_size
 
     def variable(self, name: str) -> Variable:
@@ -197,6 +202,15 @@ class FunctionScope(Scope):
         if name in _BUILT_IN:
             return Type(*_BUILT_IN[name], name)
         raise Absent(NO_SYMBOL, f"no type {name} here")
+
+    def vtable(self, name: str) -> int:
+        for prefix in enclosing(self._qualified):
+            parts = (prefix + name).split("::")
+            mangled = "".join(f"{len(p)}{p}" for p in parts)
+            address = self._symbol(f"_ZTVN{mangled}E" if len(parts) > 1 else f"_ZTV{mangled}")
+            if address is not None:
+                return address + 2 * self.pointer_size  # behind the offset to the top and the type's information
+        raise Absent(NO_SYMBOL, f"the vtable of {name} is not in this binary")
 
     def parameters(self) -> list[Die]:
         """The function's parameters, in order, `this` included."""
@@ -276,5 +290,6 @@ def _unknown(name: str) -> dict[str, tuple[int, Type]]:
     raise Absent(NO_SYMBOL, f"{name} is only declared in this binary; nothing says what its members are")
 
 
-def _is_cpp(unit: Unit) -> bool:
+def is_cpp(unit: Unit) -> bool:
+    """Whether it was compiled from C++."""
     return unit.root.number("language") in _C_PLUS_PLUS

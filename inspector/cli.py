@@ -15,7 +15,7 @@ from collections.abc import Sequence
 FINE, NO, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 INTERRUPTED = 130
 
-VERBS = ("run", "view", "show", "check", "stats", "rule", "import", "export", "probe")
+VERBS = ("run", "view", "show", "check", "stats", "rule", "import", "export", "probe", "gdb")
 
 EPILOG = """\
 exit codes: 0 fine, 1 the answer is no (a rule failed), 2 usage or unreadable input, 3 cannot decide

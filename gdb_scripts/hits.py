@@ -7,7 +7,7 @@ with one number a token; fields that are one value a sequence are taken at its f
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from gdb_scripts import expressions as ex
 from gdb_scripts import layout, straight
@@ -17,6 +17,7 @@ from traces import fields
 
 Values = Dict[str, Any]
 _FAILURES = 20
+_GROUPS = ("when", "reads", "after", "sums")
 
 
 class Hit(NamedTuple):
@@ -40,6 +41,33 @@ class Hit(NamedTuple):
     skipped: bool = False
 
 
+class _Part:
+    """Some of a hook's expressions, read together: by straight-line code, or field by field where that fails."""
+
+    def __init__(self, wanted: Dict[str, ex.Node], scope: Scope, caps: Dict[str, int]) -> None:
+        self._plan = layout.plan(wanted, scope, caps)
+        self.absent = self._plan.absent
+        self.is_empty = not wanted
+        self._straight = straight.compiled(self._plan, _GROUPS)
+        self._failures = 0
+
+    def read(self, memory: Memory) -> Tuple[Tuple[Values, ...], Dict[str, Absent]]:
+        """(a dict a group, what is absent as group.field)"""
+        if self._straight is not None:
+            try:
+                return self._straight(memory), self.absent
+            except Absent:
+                self._failures += 1
+                if self._failures > _FAILURES:  # something is missing at every hit: go straight to what says so
+                    self._straight = None
+        values, missing = self._plan.read(memory)
+        groups: Dict[str, Values] = {group: {} for group in _GROUPS}
+        for name, value in values.items():
+            group, _, field = name.partition(".")
+            groups[group][field] = value
+        return tuple(groups.values()), {**self.absent, **missing}
+
+
 class HookPlan:
     """What one hook reads, resolved for the place where it stopped."""
 
@@ -51,18 +79,15 @@ class HookPlan:
         wanted.update({"sums." + k: a.node for k, a in hook.accumulators.items()})
         caps = {group + k: cap for k, cap in hook.caps.items() for group in ("reads.", "when.", "after.")}
         of_slot = {k: v for k, v in wanted.items() if ex.mentions(v, SLOT)}
-        self._shared = layout.plan({k: v for k, v in wanted.items() if k not in of_slot}, scope, caps)
-        self._of_slot = layout.plan(of_slot, scope, caps)
+        self._shared = _Part({k: v for k, v in wanted.items() if k not in of_slot}, scope, caps)
+        self._of_slot = _Part(of_slot, scope, caps)
         self._facts = layout.plan(facts, scope)
-        self._always_absent = {n.partition(".")[2]: why for n, why in self._shared.absent.items()}
-        self._straight = straight.compiled(self._shared, ("reads", "after", "sums")) if self._is_plain() else None
-        self._failures = 0
+        self._always_absent = _named(self._shared.absent)
+        self._is_plain = self._taken_as_read()
 
-    def _is_plain(self) -> bool:
-        """Whether a stop is one hit whose values are taken as they are read."""
-        if self._hook.conditions or self._of_slot.fields or self._of_slot.absent:
-            return False
-        if any(name.startswith("sums.") for name in self._shared.absent):
+    def _taken_as_read(self) -> bool:
+        """Whether a stop is one hit whose values need no sorting."""
+        if self._hook.conditions or not self._of_slot.is_empty:
             return False
         for name, node in self._hook.reads.items():
             known = fields.FIELDS.get(name)
@@ -72,69 +97,53 @@ class HookPlan:
 
     def hits(self, memory: Memory, t_ns: int, with_facts: bool, forward_id: Optional[int] = None) -> List[Hit]:
         """The hits of one stop, the sequences in the order of their first tokens. with_facts: read the run's facts."""
-        if self._straight is not None and not with_facts:
-            try:
-                reads, after, sums = self._straight(memory)
-                return [Hit(self._hook, reads, after, sums, self._always_absent, {}, t_ns, None, None, forward_id)]
-            except Absent:
-                self._failures += 1
-                if self._failures > _FAILURES:  # something is missing at every hit: go straight to what says so
-                    self._straight = None
-        values, missing = self._shared.read(memory)
-        for name, why in self._shared.absent.items():
-            missing[name] = why
-        if values.get("when.skip"):
+        (when, reads, after, sums), missing = self._shared.read(memory)
+        if when.get("skip"):
             return [Hit(self._hook, {}, {}, {}, {}, {}, t_ns, skipped=True)]
         facts = self._facts.read(memory)[0] if with_facts else {}
-        slots = values.pop("when.slot", None)
-        if not isinstance(slots, list):
-            return [self._hit(memory, t_ns, values, missing, facts, slots, None, forward_id, True)]
+        absent = self._always_absent if missing is self._shared.absent else _named(missing)
+        whole = Hit(self._hook, reads, after, sums, absent, facts, t_ns, None, None, forward_id)
+        if self._is_plain:
+            return [whole]
+        slots, outputs = when.get("slot"), when.get("outputs")
+        whole = whole._replace(outputs=outputs if isinstance(outputs, list) else None)
+        if isinstance(slots, list):
+            found = self._of_slots(whole, memory, slots)
+        else:
+            found = [self._of_sequence(whole, memory, slots, None)]
+        return [self._untimed(hit) for hit in found] if when.get("timed") == 0 else found
+
+    def _untimed(self, hit: Hit) -> Hit:
+        off = Absent("not_measured", "the engine's timers are switched off")
+        return hit._replace(sums={}, missing={**hit.missing, **dict.fromkeys(self._hook.accumulators, off)})
+
+    def _of_slots(self, whole: Hit, memory: Memory, slots: List[int]) -> List[Hit]:
         places: Dict[int, List[int]] = {}
         for at, slot in enumerate(slots):
             places.setdefault(slot, []).append(at)
-        last = list(places)[-1] if places else None
-        return [
-            self._hit(memory, t_ns, values, missing, facts, slot, tokens, forward_id, slot == last)
-            for slot, tokens in places.items()
-        ]
+        found = [self._of_sequence(whole, memory, slot, tokens) for slot, tokens in places.items()]
+        return [hit._replace(last=False) for hit in found[:-1]] + found[-1:]
 
-    def _hit(
-        self,
-        memory: Memory,
-        t_ns: int,
-        values: Values,
-        missing: Dict[str, Absent],
-        facts: Values,
-        slot: Optional[int],
-        tokens: Optional[List[int]],
-        forward_id: Optional[int],
-        last: bool,
-    ) -> Hit:
-        """One sequence's hit; tokens: which of the forward's are its own, None where they all are."""
-        if self._of_slot.fields and slot is not None:
-            own, absent = self._of_slot.read(_WithSlot(memory, slot))
-            values, missing = {**values, **own}, {**missing, **absent}
-        missing = {**missing, **self._of_slot.absent}
-        groups: Dict[str, Values] = {"when": {}, "reads": {}, "after": {}, "sums": {}}
-        for name, value in values.items():
-            group, _, field = name.partition(".")
-            groups[group][field] = value
-        reads = {name: _of_sequence(name, value, tokens) for name, value in groups["reads"].items()}
+    def _of_sequence(self, hit: Hit, memory: Memory, slot: Optional[int], tokens: Optional[List[int]]) -> Hit:
+        """One sequence's part of a hit; tokens: which of the forward's are its own, None where they all are."""
+        reads = {name: _at_first(name, value, tokens) for name, value in hit.values.items()}
+        after, missing, outputs = hit.after, hit.missing, hit.outputs
+        if not self._of_slot.is_empty and slot is not None:
+            (_, own, own_after, own_sums), absent = self._of_slot.read(_WithSlot(memory, slot))
+            reads.update(own)
+            after = {**after, **own_after}
+            hit = hit._replace(sums={**hit.sums, **own_sums})
+            missing = {**missing, **_named(absent)} if absent else missing
         if tokens is not None:
             reads["n_tokens"] = len(tokens)
-        outputs = groups["when"].get("outputs")
-        if isinstance(outputs, list) and tokens is not None:
-            outputs = [outputs[at] for at in tokens] if len(outputs) > max(tokens) else None
-        absent = {n.partition(".")[2]: why for n, why in missing.items() if n.startswith(("reads.", "after."))}
-        sums = groups["sums"]
-        if groups["when"].get("timed", 1) == 0:
-            sums = {}
-            for field in self._hook.accumulators:
-                absent[field] = Absent("not_measured", "the engine's timers are switched off")
-        return Hit(
-            self._hook, reads, groups["after"], sums, absent, facts, t_ns, slot,
-            outputs if isinstance(outputs, list) else None, forward_id, last,
-        )  # fmt: skip
+            if outputs is not None and len(tokens) != len(outputs):
+                outputs = [outputs[at] for at in tokens] if len(outputs) > tokens[-1] else None
+        return hit._replace(values=reads, after=after, missing=missing, slot=slot, outputs=outputs)
+
+
+def _named(missing: Dict[str, Absent]) -> Dict[str, Absent]:
+    """What is absent by the field's name; sums and conditions are not fields."""
+    return {n.partition(".")[2]: why for n, why in missing.items() if n.startswith(("reads.", "after."))}
 
 
 class _WithSlot(Memory):
@@ -150,7 +159,7 @@ class _WithSlot(Memory):
         return self._memory.read_variable(key, size)
 
 
-def _of_sequence(name: str, value: Any, tokens: Optional[List[int]]) -> Any:
+def _at_first(name: str, value: Any, tokens: Optional[List[int]]) -> Any:
     """A field with one value a token, at the sequence's first token; anything else as it is."""
     known = fields.FIELDS.get(name)
     if not isinstance(value, list) or known is None or known.per_layer != "no" or name == "draft_ids":

@@ -442,6 +442,21 @@ def decode(data: bytes, kind: str, size: int, count: int = 1) -> Tuple[Any, ...]
     return struct.unpack_from("<%d%s" % (count, letter), data)
 
 
+def behind(pointers: List[int], gather: Gather, memory: Memory) -> List[Any]:
+    """What the pointers of a gather point to; those that lie close together are read as one block. Raises Absent."""
+    if not pointers:
+        return []
+    first, last = min(pointers), max(pointers)
+    if not first:
+        raise Absent(UNREADABLE, "a null pointer")
+    size, kind = gather.size, gather.kind
+    if last - first <= _GATHER_BYTES:
+        block = memory.read_block(first + gather.offset, last - first + size)
+        return [decode(block[p - first : p - first + size], kind, size)[0] for p in pointers]
+    blocks = {p: memory.read_block(p + gather.offset, size) for p in set(pointers)}
+    return [decode(blocks[p], kind, size)[0] for p in pointers]
+
+
 _ARITHMETIC: Dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -487,18 +502,8 @@ class Snapshot:
         return list(decode(data, array.kind, array.size, length))
 
     def gather(self, gather: Gather, cap: int) -> List[Any]:
-        """The numbers behind pointers; those that lie close together are read as one block. Raises Absent."""
-        pointers = self.array(gather.pointers, cap)
-        if not pointers:
-            return []
-        first, last = min(pointers), max(pointers)
-        if not first:
-            raise Absent(UNREADABLE, "a null pointer")
-        if last - first <= _GATHER_BYTES:
-            block = self._memory.read_block(first + gather.offset, last - first + gather.size)
-            return [decode(block[p - first : p - first + gather.size], gather.kind, gather.size)[0] for p in pointers]
-        blocks = {p: self._memory.read_block(p + gather.offset, gather.size) for p in set(pointers)}
-        return [decode(blocks[p], gather.kind, gather.size)[0] for p in pointers]
+        """The numbers behind pointers. Raises Absent."""
+        return behind(self.array(gather.pointers, cap), gather, self._memory)
 
     def _base(self, space: Space) -> int:
         if space.kind == "static":

@@ -61,8 +61,7 @@ class _Emitter:
         out: Dict[str, List[str]] = {group: [] for group in groups}
         for name, field in self._plan.fields.items():
             group, _, key = name.partition(".")
-            text = self._array(name, field) if isinstance(field, layout.Array) else self._value(field)
-            out[group].append("%r: %s" % (key, text))
+            out[group].append("%r: %s" % (key, self._field(name, field)))
         lines = ["def read(memory):", "    block, scalar = memory.read_block, memory.read_scalar"]
         lines += ["    " + line for line in self._lines]
         lines.append("    return (%s,)" % ", ".join("{%s}" % ", ".join(out[group]) for group in groups))
@@ -70,10 +69,18 @@ class _Emitter:
         read: Reader = self._constants["read"]
         return read
 
+    def _field(self, name: str, field: layout.Field) -> str:
+        if isinstance(field, layout.Array):
+            return self._array(name, field)
+        if isinstance(field, layout.Gather):
+            self._constants.update(behind=layout.behind)
+            gather = "u%d" % len(self._constants)
+            self._constants[gather] = field
+            return self._name((name, field), "behind(%s, %s, memory)" % (self._array(name, field.pointers), gather))
+        return self._value(field)
+
     def _collect(self, value: Any) -> None:
         """Which scalars lie in which block."""
-        if isinstance(value, layout.Gather):
-            raise _NotStraight("scattered")
         if isinstance(value, layout.Load):
             start, _ = self._block_of(value)
             loads = self._loads.setdefault((value.space, start), [])

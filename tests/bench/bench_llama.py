@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
+from traces.table import Table
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
 PEERS = ROOT / "tests" / "peers"
 PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 SCRIPTS = ROOT / "gdb_scripts" / "stepscope.py"
 PROMPT = ",".join(str(i) for i in range(10, 50))
 TOKENS = 400
-EMPTY = (
-    "python class Empty(gdb.Breakpoint):\n def stop(self): return False\n"
-    "Empty('-source llama-context.cpp -function llama_context::process_ubatch', internal=True).silent = True"
-)
+EMPTY = """
+import time, gdb
+class Empty(gdb.Breakpoint):
+    times = []
+    def stop(self):
+        self.times.append(time.perf_counter())
+        return False
+Empty("-source llama-context.cpp -function llama_context::process_ubatch", internal=True).silent = True
+gdb.events.exited.connect(lambda event: print("gaps:", *Empty.times, flush=True))
+"""
+"""A stop that does nothing, timed."""
 
 
 def main() -> None:
@@ -47,9 +57,20 @@ def main() -> None:
         tell(f"the probe, recording and rules on, {probe.group(1)} hits", f"{ms:.2f} ms a hit", "<= 1 ms")
         tell("the same values one by one, same hits", f"{float(naive.group(1)):.2f} ms a hit", "~7 ms")
         tell("one by one / probe", f"{float(naive.group(1)) / ms:.1f} x", "-")
-        whole = wall(model, recording)
-        empty = wall(model, ["-ex", EMPTY])
-        tell("a whole stop, wall clock: probe / empty stop()", f"{whole:.2f} / {empty:.2f} ms", "-")
+        in_gdb(model, recording)
+        table = Table(trace)
+        times = [step["t_ns"] / 1e6 for step in table.plain(0, table.steps) if step is not None]
+        empty = Path(folder) / "empty.py"
+        empty.write_text(EMPTY)
+        said = in_gdb(model, ["-ex", f"source {empty}"]).split("gaps:")[1]
+        stops = [float(word) * 1e3 for word in said.split()[:TOKENS]]
+        seen = f"{gap(times):.2f} / {gap(stops):.2f} ms"
+        tell("from stop to stop, the forward included: probe / empty", seen, "-")
+
+
+def gap(times: list[float]) -> float:
+    """The usual time from one stop to the next, in ms."""
+    return statistics.median(b - a for a, b in pairwise(times))
 
 
 def tell(what: str, seen: str, goal: str) -> None:
@@ -75,16 +96,6 @@ def in_gdb(model: Path, commands: list[str], tokens: int = TOKENS) -> str:
     gdb += [*commands, "-ex", "run", "-ex", "stepscope status", "--args", *words(model, tokens)]
     done = subprocess.run(gdb, capture_output=True, text=True, env=dict(os.environ, LC_ALL="C.UTF-8"))
     return done.stdout + done.stderr
-
-
-def wall(model: Path, commands: list[str]) -> float:
-    """Milliseconds a hit, start-up and loading taken off, the program's own work included."""
-    spent = []
-    for tokens in (1, TOKENS):
-        began = time.perf_counter()
-        in_gdb(model, commands, tokens)
-        spent.append(time.perf_counter() - began)
-    return (spent[1] - spent[0]) / (TOKENS - 1) * 1e3
 
 
 if __name__ == "__main__":

@@ -140,3 +140,16 @@ def test_warm_up_forwards_are_not_recorded(tmp_path: Path, model: Path) -> None:
     assert run.of(0, *FIELDS)[1:] == decoded(run.returned[0])
     assert run.steps[0]["n_tokens"] == len(run.returned[0]["prompt"])
     assert any("warm-up" in note.get("text", "") for _, note in run.table.notes())
+
+
+def test_a_cache_of_another_class_is_absent_and_never_wrong(tmp_path: Path) -> None:
+    model = tmp_path / "windows.gguf"
+    subprocess.run([PYTHON, HERE / "write_gguf.py", DEMO_MODEL, model, "16"], check=True)
+    run = Recorded(tmp_path / "run.steps", model, "batched", [SIX])
+    assert run.of(0, *FIELDS)[1:] == decoded(run.returned[0])
+    assert {step[name] for step in run.steps for name in ("cache_before", "cache_len", "kv_used")} == {None}
+    assert "layers" not in run.table.runs[0].facts
+    why = {note["field"]: (note["why"], note["text"]) for _, note in run.table.notes() if note["kind"] == "absent"}
+    assert why["cache_len"] == ("unreadable", "the object is not exactly a llama_kv_cache")
+    assert {"KV03", "KV04"} <= run.passed()
+    assert run.report.results["KV01"].verdict == "unknown"

@@ -1,7 +1,10 @@
-"""The embedded model as a GGUF file, for engines that read only that: python write_gguf.py MODEL_FOLDER OUT.gguf
+"""The embedded model as a GGUF file, for engines that read only that.
+
+    python write_gguf.py MODEL_FOLDER OUT.gguf [WINDOW]
 
 Needs the `gguf` package. The weights go over as float32, unchanged in value; the tokenizer's entries go over so that a
-reader accepts the file, but the tests feed ids and do not rely on its splitting.
+reader accepts the file, but the tests feed ids and do not rely on its splitting. With WINDOW the same weights go under
+the name of an architecture that has window layers: its answers mean nothing, its caches are of another class.
 """
 
 from __future__ import annotations
@@ -27,13 +30,19 @@ LAYER = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
+WITH_WINDOWS, NOT_IN_IT = "cohere2", ("q_norm", "k_norm", "post_attention_layernorm")
 WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
-def main(model: Path, out: Path) -> None:
+def main(model: Path, out: Path, window: int | None = None) -> None:
     """Write the file."""
     config = json.loads((model / "config.json").read_text())
-    writer = gguf.GGUFWriter(str(out), config["model_type"])
+    writer = gguf.GGUFWriter(str(out), WITH_WINDOWS if window else config["model_type"])
+    if window:
+        writer.add_sliding_window(window)
+        writer.add_logit_scale(1.0)
+        writer.add_layer_norm_eps(config["rms_norm_eps"])
+        writer.add_rope_dimension_count(config["head_dim"])
     writer.add_name("embedded")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
@@ -48,7 +57,8 @@ def main(model: Path, out: Path) -> None:
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     add_vocabulary(writer, json.loads((model / "tokenizer.json").read_text()), config)
     for name, values in tensors(model / "model.safetensors"):
-        writer.add_tensor(gguf_name(name), values)
+        if not (window and any(part in name for part in NOT_IN_IT)):
+            writer.add_tensor(gguf_name(name), values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -101,4 +111,4 @@ def tensors(path: Path) -> list[tuple[str, Any]]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import struct
 import time
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from gdb_scripts.hits import Hit, Values
 from gdb_scripts.layout import Absent
@@ -60,6 +61,7 @@ class Session:
         self._by_name: Dict[str, Column] = {}
         self._absent: Dict[str, Any] = {}
         self._sizes: Dict[str, int] = {}
+        self._pack: Callable[[Dict[str, Any]], bytes] = _packer([])
         self._scales = {n: a.scale for hook in probe.hooks for n, a in hook.accumulators.items()}
         self._told_requests = any(hook.event == "request" for hook in probe.hooks)
         self._waiting: List[Dict[str, Any]] = []
@@ -258,8 +260,8 @@ class Session:
                 record[name] = _raw(self._by_name[name], value)
         if self._writer is not None:
             try:
-                self._writer.step(**record)
-            except (TraceError, fields.FieldError) as error:
+                self._writer.append(self._pack(record))
+            except (TraceError, struct.error, TypeError) as error:
                 self._stop_recording(str(error))
         closed = Closed(self.steps, record, self._checker.step(record))
         self.steps += 1
@@ -303,6 +305,7 @@ class Session:
         run = self._run_facts(hit, n_layers)
         self._by_name = {c.name: c for c in fields.columns(run["fields"])}
         self._absent = {name: _raw(column, None) for name, column in self._by_name.items()}
+        self._pack = _packer(list(self._by_name.values()))
         self._sizes = {n: -1 if c.is_bytes else c.size if c.shape else 0 for n, c in self._by_name.items()}
         self._checker.start_run(run)
         self._started = True
@@ -417,6 +420,15 @@ def _differences(before: Values, now: Values, scales: Dict[str, float]) -> Dict[
         if isinstance(end, (int, float)) and math.isfinite(end) and math.isfinite(start) and end >= start:
             out[name] = (float(start), float(end), scales.get(name, 1.0))
     return out
+
+
+def _packer(columns: List[Column]) -> Callable[[Dict[str, Any]], bytes]:
+    """A function that packs a raw record, made once a run: a step in a debugger has microseconds."""
+    values = ", ".join(("*r[%r]" if c.shape and not c.is_bytes else "r[%r]") % c.name for c in columns)
+    pack: Callable[[Dict[str, Any]], bytes] = eval(
+        "lambda r: pack(%s)" % values, {"pack": struct.Struct(fields.record_format(columns)).pack}
+    )
+    return pack
 
 
 def _raw(column: Column, value: Any) -> Any:

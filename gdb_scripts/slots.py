@@ -50,10 +50,10 @@ class Slots:
         phase = self._phase(was, before, n, outputs, all_outputs)
         ended = None
         if was is None or self._is_new(was, before, phase):
-            ended = was.seq_id if was is not None else None
+            if was is not None:
+                ended, phase = was.seq_id, _PREFILL
             was = self._slots[slot] = _Slot(self._next)
             self._next += 1
-            phase = _PREFILL
         was.phase, was.all_outputs = phase, all_outputs
         was.end = None if before is None else before + n
         was.sampled = outputs is None or bool(outputs[-1])
@@ -81,7 +81,9 @@ class Slots:
     def _phase(
         was: Optional[_Slot], before: Optional[int], n: int, outputs: Optional[List[int]], all_outputs: bool
     ) -> int:
-        if was is None or before == 0:
+        if was is None:  # one token behind rows: a debugger that came later than the prompt
+            return _DECODE if n == 1 and before and (outputs is None or outputs[-1]) else _PREFILL
+        if before == 0:
             return _PREFILL
         if n > 1:
             prompt_with_all = was.phase == _PREFILL and was.all_outputs

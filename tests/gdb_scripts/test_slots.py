@@ -41,6 +41,8 @@ def place(slots: Slots, before: int | None, n: int = 1, outputs: str | None = LA
         ([(0, 5, "all"), (5, 3, "all")], [(0, "prefill"), (0, "prefill")]),  # a prompt that asks for every row
         ([(0, 5, None), (5, 1, None), (0, 1, None)], [(0, "prefill"), (0, "decode"), (1, "prefill")]),
         ([(None, 5), (None, 1)], [(0, "prefill"), (0, "decode")]),
+        ([(7, 1), (8, 1)], [(0, "decode"), (0, "decode")]),  # attached in the middle of an answer
+        ([(7, 2)], [(0, "prefill")]),  # rows that were restored
     ],
 )
 def test_where_a_forward_belongs(forwards: list[Any], expected: list[tuple[int, str]]) -> None:

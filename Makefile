@@ -46,7 +46,7 @@ $(PEERS)/.installed: $(VENV)/bin/python
 	SKBUILD_CMAKE_BUILD_TYPE=RelWithDebInfo SKBUILD_INSTALL_STRIP=false CMAKE_BUILD_PARALLEL_LEVEL=$$(nproc) \
 	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF \
 	-DLLAMA_CURL=OFF -DLLAVA_BUILD=OFF" \
-	nice $(PEERS)/bin/pip install -q --disable-pip-version-check --no-binary llama-cpp-python $(LLAMA_CPP)
+	nice $(PEERS)/bin/pip install -q --disable-pip-version-check --no-cache-dir --no-binary llama-cpp-python $(LLAMA_CPP)
 	@touch $@
 
 lint: $(VENV)/.installed-test

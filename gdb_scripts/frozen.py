@@ -5,7 +5,7 @@ each function's address and its arguments' registers, to a file. The build id sa
 in here: this module reads and writes that file.
 
     {"format": "stepscope-layout", "version": 1, "build_id": "b196…", "machine": "x86_64", "binary": "engine-O2",
-     "text": 9120, "relocated": true, "engine": {…}, "probe": "[probe]\\nname = native\\n…",
+     "text": 9120, "relocated": true, "library": false, "engine": {…}, "probe": "[probe]\\nname = native\\n…",
      "hooks": [{"section": "forward", "function": "forward", "address": 13872, "file": "…", "line": 312,
                 "fields": {"reads.seq_before": ["load", ["at", ["load", ["variable", "$rdi"], 0, 8, "pointer"]], …]},
                 "absent": {"after.logit": ["no_symbol", "…"]}}]}
@@ -38,7 +38,8 @@ class FrozenHook(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A probe frozen for one build. text: where .text is linked; relocated: whether it may be loaded elsewhere."""
+    """A probe frozen for one build. text: where .text is linked; relocated: whether it may be loaded elsewhere;
+    library: whether a program loads it."""
 
     path: str
     probe: probe.Probe
@@ -47,6 +48,7 @@ class Layout(NamedTuple):
     binary: str
     text: int
     relocated: bool
+    library: bool
     engine: Dict[str, Any]
     hooks: List[FrozenHook]
 
@@ -114,6 +116,7 @@ def _read(path: str, data: Dict[str, Any]) -> Layout:
         str(data["binary"]),
         int(data["text"]),
         bool(data["relocated"]),
+        bool(data["library"]),
         dict(data.get("engine") or {}),
         [_read_hook(spec, hook) for hook in data["hooks"]],
     )

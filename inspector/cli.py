@@ -128,4 +128,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # by its own name: the errors that verbs raise are then those that are caught here
+    sys.exit(importlib.import_module("inspector.cli").main())

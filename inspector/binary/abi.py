@@ -45,7 +45,7 @@ def arguments_of(binary: Binary, function: Function) -> Arguments:
         if not problem and kind.kind not in ("float",) and not _is_scalar(kind):
             problem = f"{parameter.name} is a struct by value"
         if problem:
-            out.refused[parameter.name] = f"its register cannot be told: {problem}"
+            out.refused[parameter.name] = f"has no register that can be told: {problem}"
         elif kind.kind == "float":
             out.refused[parameter.name] = "is passed in a floating-point register"
         elif not free:

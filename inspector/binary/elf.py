@@ -16,6 +16,7 @@ from typing import IO, NamedTuple, cast
 
 _COMPRESSED = 0x800
 _ZLIB, _ZSTD = 1, 2
+_FLAGS_1, _IS_PIE = 0x6FFFFFFB, 0x08000000
 _NOBITS = "SHT_NOBITS"
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_386": "i386", "EM_ARM": "arm", "EM_RISCV": "riscv"}
 _MOST_EXPANSION = 1100  # deflate cannot do better: a section that claims more is damaged
@@ -136,6 +137,16 @@ class Elf:
     def has_symbol_table(self) -> bool:
         """Whether the full symbol table is there: `strip` removes it."""
         return self.has(".symtab")
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it is loaded by a program, not started itself."""
+        if not self.is_relocated or self.has(".interp"):
+            return False
+        entry = struct.Struct("<qQ" if self.bits == 64 else "<iI")
+        data = self.section(".dynamic")
+        flags = [v for tag, v in entry.iter_unpack(data[: len(data) - len(data) % entry.size]) if tag == _FLAGS_1]
+        return not any(v & _IS_PIE for v in flags)  # a static program may be position-independent too
 
     def _read(self, name: str) -> bytes:
         if name in self._sections:

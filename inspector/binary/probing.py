@@ -175,6 +175,7 @@ def freeze(binary: Binary, probe: Probe) -> dict[str, Any]:
         "binary": os.path.basename(binary.path),
         "text": binary.elf.address_of(".text"),
         "relocated": binary.elf.is_relocated,
+        "library": binary.elf.is_library,
         "engine": engine_facts(binary, probe),
         "probe": text,
         "hooks": hooks,

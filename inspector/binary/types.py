@@ -204,13 +204,12 @@ class FunctionScope(Scope):
         raise Absent(NO_SYMBOL, f"no type {name} here")
 
     def vtable(self, name: str) -> int:
-        for prefix in enclosing(self._qualified):
-            parts = (prefix + name).split("::")
-            mangled = "".join(f"{len(p)}{p}" for p in parts)
-            address = self._symbol(f"_ZTVN{mangled}E" if len(parts) > 1 else f"_ZTV{mangled}")
-            if address is not None:
-                return address + 2 * self.pointer_size  # behind the offset to the top and the type's information
-        raise Absent(NO_SYMBOL, f"the vtable of {name} is not in this binary")
+        parts = name.split("::")
+        mangled = "".join(f"{len(p)}{p}" for p in parts)
+        address = self._symbol(f"_ZTVN{mangled}E" if len(parts) > 1 else f"_ZTV{mangled}")
+        if address is None:
+            raise Absent(NO_SYMBOL, f"the vtable of {name} is not in this binary; name the class in full")
+        return address + 2 * self.pointer_size  # behind the offset to the top and the type's information
 
     def parameters(self) -> list[Die]:
         """The function's parameters, in order, `this` included."""
@@ -232,6 +231,8 @@ class FunctionScope(Scope):
 
     def _globals(self, name: str) -> Iterator[Variable]:
         for prefix in enclosing(self._qualified):
+            if prefix and self._types.named(prefix[:-2], self._function.unit) is not None:
+                continue  # gdb does not look for static members there either: it wants their full name
             for unit in self._units_for(last(name)):
                 for die in names_of(unit).variables(prefix + name):
                     address = _static_address(die)

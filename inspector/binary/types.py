@@ -90,12 +90,12 @@ class Types:
             if found is None:
                 return Type("struct", 0, name, members=lambda: _unknown(name))
             complete = found
-        return Type("struct", complete.number("byte_size") or 0, name, members=lambda: self._members(complete, 0))
+        return Type("struct", complete.number("byte_size") or 0, name, members=lambda: self._members(complete, ()))
 
-    def _members(self, die: Die, depth: int) -> dict[str, tuple[int, Type]]:
+    def _members(self, die: Die, inside: tuple[Die, ...]) -> dict[str, tuple[int, Type]]:
         """Members with their offsets; those of bases and of anonymous parts count as the type's own."""
         found: dict[str, tuple[int, Type]] = {}
-        if depth > _DEEPEST:
+        if die in inside:
             raise RecursionError
         for child in die.children():
             if child.tag not in (_MEMBER, _INHERITANCE) or child.has("bit_size"):
@@ -107,7 +107,7 @@ class Types:
             if child.tag == _INHERITANCE or not child.has("name"):
                 if part is not None and part.tag in _STRUCTS:
                     whole = self.complete(part)
-                    for name, (inner, kind) in self._members(whole, depth + 1).items() if whole else ():
+                    for name, (inner, kind) in self._members(whole, (*inside, die)).items() if whole else ():
                         found.setdefault(name, (offset + inner, kind))
             else:
                 found[child.text("name")] = (offset, self.convert(part))

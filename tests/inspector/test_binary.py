@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -261,6 +262,18 @@ def test_big_endian_is_refused(tmp_path: Path) -> None:
     path.write_bytes(header[:5] + b"\x02" + header[6:] + bytes(program[64:]))
     with pytest.raises((WrongMachine, Damaged)):
         open_binary(str(path))
+
+
+def test_what_python_cannot_decompress(tmp_path: Path) -> None:
+    program = compiled(tmp_path, C, "-g", "-gz=zlib")
+    with program.open("rb") as file:
+        at = ELFFile(file).get_section_by_name(".debug_info").header.sh_offset
+    content = bytearray(program.read_bytes())
+    assert content[at] == 1, "zlib"
+    content[at] = 2
+    program.write_bytes(content)
+    with pytest.raises(NoDebugInfo, match="zstd.*objcopy --decompress-debug-sections"):
+        open_binary(str(program))
 
 
 def look_around(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The gdb commands: `stepscope probe|record|status|break-on|follow|replay|goto|where|off`."""
+"""The gdb commands: `stepscope probe|record|backend|status|break-on|follow|replay|goto|where|off`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gdb_scripts import frozen, host, identity
 from gdb_scripts import probe as probes
 from gdb_scripts.backends.frozen import FrozenBackend
 from gdb_scripts.backends.stop import StopBackend
+from gdb_scripts.backends.tracepoint import DEFAULT_MB, TracepointBackend
 from gdb_scripts.follow import Baseline
 from gdb_scripts.hits import Hit
 from gdb_scripts.layout import Absent
@@ -33,6 +34,7 @@ class Microscope:
         self.break_on: Set[str] = set()
         self.baseline: Optional[Baseline] = None
         self.replay: Optional[Replay] = None
+        self.backend_kind, self.buffer_mb, self.is_circular = "stop", DEFAULT_MB, False
         self._layout: Optional[frozen.Layout] = None
         self._described: Optional[Session] = None
         self._pid = 0
@@ -51,6 +53,8 @@ class Microscope:
         if self.probe is None:
             raise host.GdbError("choose a probe first: stepscope probe NAME (stepscope probe list shows them)")
         _refuse_what_is_no_trace(path)
+        if self.backend is not None:
+            self.backend.begin_again()
         if self.session is not None:
             self.session.close()
         self.session = Session(self.probe, path, _run_facts())
@@ -70,22 +74,35 @@ class Microscope:
 
     def program_ended(self, code: Optional[int]) -> None:
         """The program exited by itself, or was ended by a signal (no code)."""
+        if self.backend is not None:
+            self.backend.ended()
         if self.session is not None:
             self._look_at(self.session.program_ended(None if code == 0 else "abort"))
             _tell_problems(self.session)
 
     def gdb_ends(self) -> None:
         """The user leaves gdb; what is still running is left or killed."""
+        if self.backend is not None:
+            self.backend.flush()
         if self.session is not None:
             self.session.program_ended("abort" if host.pid() else None)
             self.session.close()
 
     def _start(self) -> None:
         assert self.probe is not None
-        if self._layout is None:
-            self.backend = StopBackend(self.probe, self._now_ns, self._hit, host.say, self._gap)
+        callbacks = (self._now_ns, self._hit, host.say, self._gap)
+        if self._layout is not None:
+            self.backend = FrozenBackend(self._layout, *callbacks)
+        elif self.backend_kind == "stop":
+            self.backend = StopBackend(self.probe, *callbacks)
         else:
-            self.backend = FrozenBackend(self._layout, self._now_ns, self._hit, host.say, self._gap)
+            self.backend = TracepointBackend(
+                self.probe,
+                *callbacks,
+                must_stop=self._must_stop,
+                size_mb=self.buffer_mb,
+                circular=self.is_circular,
+            )
         try:
             self.backend.install()
         except Absent as problem:
@@ -93,6 +110,28 @@ class Microscope:
         pending = self.backend.pending()
         if pending:
             host.say("stepscope: waiting for %s to be loaded" % ", ".join(pending))
+
+    def choose(self, kind: str, buffer_mb: int, is_circular: bool) -> None:
+        """Another back-end, from here on."""
+        self.backend_kind, self.buffer_mb, self.is_circular = kind, buffer_mb, is_circular
+        if self.backend is not None:
+            self.backend.remove()
+            self._start()
+
+    def _must_stop(self) -> str:
+        """Why each step has to be looked at where it happens; empty where it need not be."""
+        if self.break_on:
+            return "break-on stops at the very step"
+        if self.baseline is not None:
+            return "follow stops at the first step that differs"
+        if self.backend_kind == "auto" and (self.session is None or self.session.path is None):
+            return "nothing is recorded"
+        return ""
+
+    def reconsider(self) -> None:
+        """What is asked of the steps has changed."""
+        if self.backend is not None:
+            self.backend.reconsider()
 
     def _now_ns(self) -> int:
         return self.session.now_ns() if self.session is not None else 0
@@ -250,10 +289,37 @@ class RecordCommand(_Command):
         _scope.record(words[0])
 
 
+class BackendCommand(_Command):
+    """How hooks are looked at: stepscope backend auto|stop|tracepoint [MB] [circular].
+
+    stop        a breakpoint: each step is read, judged and written where it happens. The default.
+    tracepoint  gdbserver collects the forwards without a stop, in a buffer of MB megabytes (64), which is read when a
+                request is over, before the program exits, and at `stepscope status` or `off`. A buffer that is full
+                loses the steps behind; a circular one the oldest. The trace says what is missing.
+    auto        tracepoint where the target can and steps are only to be recorded, else stop; it says which and why.
+    """
+
+    def do(self, words: List[str]) -> None:
+        sizes = [int(word) for word in words[1:] if word.isdigit() and 0 < int(word) < 4096]
+        others = [word for word in words[1:] if not word.isdigit()]
+        if words:
+            if words[0] not in ("auto", "stop", "tracepoint") or others not in ([], ["circular"]):
+                raise host.GdbError("stepscope backend auto|stop|tracepoint [MB] [circular]")
+            if len(sizes) + len(others) != len(words) - 1:
+                raise host.GdbError("the buffer takes 1 to 4095 MB")
+            _scope.choose(words[0], sizes[0] if sizes else DEFAULT_MB, bool(others))
+        host.say("backend %s" % _scope.backend_kind)
+
+    def complete(self, text: str, word: str) -> List[str]:
+        return [kind for kind in ("auto", "stop", "tracepoint", "circular") if kind.startswith(word)]
+
+
 class StatusCommand(_Command):
     """What was seen: steps, the last one, what a hit costs."""
 
     def do(self, words: List[str]) -> None:
+        if _scope.backend is not None:
+            _scope.backend.flush()
         session, backend = _scope.session, _scope.backend
         if session is None or backend is None:
             host.say("no probe; stepscope probe NAME")
@@ -286,6 +352,7 @@ class BreakOnCommand(_Command):
             if unknown:
                 raise host.GdbError("no rule %s; the rules are %s" % (unknown[0], " ".join(RULES)))
             _scope.break_on = chosen
+        _scope.reconsider()
         host.say("break on %s" % (" ".join(sorted(_scope.break_on)) or "nothing"))
 
     def complete(self, text: str, word: str) -> List[str]:
@@ -299,6 +366,7 @@ class FollowCommand(_Command):
         if len(words) != 1:
             raise host.GdbError("stepscope follow TRACE")
         _scope.baseline = Baseline(words[0])
+        _scope.reconsider()
         host.say("following %s (%d steps)" % (words[0], _scope.baseline.steps))
 
 
@@ -382,6 +450,7 @@ def register() -> None:
     _Prefix()
     ProbeCommand("probe")
     RecordCommand("record", host.COMPLETE_FILENAME)
+    BackendCommand("backend")
     StatusCommand("status")
     BreakOnCommand("break-on")
     FollowCommand("follow", host.COMPLETE_FILENAME)

@@ -45,10 +45,10 @@ class _Part:
     """Some of a hook's expressions, read together: by straight-line code, or field by field where that fails."""
 
     def __init__(self, wanted: Dict[str, ex.Node], scope: Scope, caps: Dict[str, int]) -> None:
-        self._plan = layout.plan(wanted, scope, caps)
-        self.absent = self._plan.absent
+        self.plan = layout.plan(wanted, scope, caps)
+        self.absent = self.plan.absent
         self.is_empty = not wanted
-        self._straight = straight.compiled(self._plan, _GROUPS)
+        self._straight = straight.compiled(self.plan, _GROUPS)
         self._failures = 0
 
     def read(self, memory: Memory) -> Tuple[Tuple[Values, ...], Dict[str, Absent]]:
@@ -60,7 +60,7 @@ class _Part:
                 self._failures += 1
                 if self._failures > _FAILURES:  # something is missing at every hit: go straight to what says so
                     self._straight = None
-        values, missing = self._plan.read(memory)
+        values, missing = self.plan.read(memory)
         groups: Dict[str, Values] = {group: {} for group in _GROUPS}
         for name, value in values.items():
             group, _, field = name.partition(".")
@@ -84,6 +84,11 @@ class HookPlan:
         self._facts = layout.plan(facts, scope)
         self._always_absent = _named(self._shared.absent)
         self._is_plain = self._taken_as_read()
+
+    @property
+    def plan(self) -> layout.Plan:
+        """What is read once a stop."""
+        return self._shared.plan
 
     def _taken_as_read(self) -> bool:
         """Whether a stop is one hit whose values need no sorting."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from typing import Any, Callable, Dict, List, Optional, Tuple
+import tempfile
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import gdb
 
@@ -375,6 +376,25 @@ def where(place: str) -> List[Tuple[int, str, int]]:
             sal = gdb.find_pc_line(pc)
             found.append((pc, sal.symtab.fullname() if sal.symtab else "", int(sal.line)))
     return found
+
+
+def tracepoint(pc: int) -> int:
+    """A tracepoint at an address, without actions: its number. Raises Absent."""
+    execute("trace *%d" % pc)
+    return int(gdb.convenience_variable("tpnum"))
+
+
+def set_actions(number: int, lines: List[str]) -> None:
+    """What a tracepoint collects. Raises Absent for a line that this gdb or the target cannot compile."""
+    with tempfile.NamedTemporaryFile("w", suffix=".gdb") as file:  # only a file may hold a list of actions
+        file.write("actions %d\n%s\nend\n" % (number, "\n".join(lines)))
+        file.flush()
+        execute('source "%s"' % file.name if " " in file.name else "source " + file.name)
+
+
+def references(symbols: Dict[str, Any]) -> Set[str]:
+    """Which variables are C++ references."""
+    return {name for name, symbol in symbols.items() if symbol.type.strip_typedefs().code in _REFERENCES}
 
 
 class Stop(gdb.Breakpoint):  # type: ignore[misc]

@@ -82,6 +82,19 @@ class StopBackend:
         else:
             delete()
 
+    def flush(self) -> None:
+        """Read what the target still holds."""
+
+    def begin_again(self) -> None:
+        """Another trace begins with the next hit: what was seen so far belongs to the last one."""
+        self._facts_read = False
+
+    def ended(self) -> None:
+        """The program is over."""
+
+    def reconsider(self) -> None:
+        """What is wanted has changed: break-on or follow."""
+
     def pending(self) -> List[str]:
         """Hooks whose function is in nothing that is loaded."""
         return [str(b.location) for b in self._breakpoints if b.is_pending]

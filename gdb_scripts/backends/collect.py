@@ -1,0 +1,128 @@
+"""What a tracepoint has to collect so that a plan can be decoded from its frames: the plan as lines of gdb actions.
+
+A target that collects follows pointers by itself but knows no lengths: arrays are collected as long as they were at
+the hit that was looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Set
+
+from gdb_scripts import layout
+from gdb_scripts.layout import NO_SYMBOL, Absent
+
+_TYPES = {
+    ("int", 1): "signed char",
+    ("int", 2): "short",
+    ("int", 4): "int",
+    ("int", 8): "long long",
+    ("uint", 1): "unsigned char",
+    ("uint", 2): "unsigned short",
+    ("uint", 4): "unsigned int",
+    ("uint", 8): "unsigned long long",
+    ("bool", 1): "unsigned char",
+    ("pointer", 4): "unsigned int",
+    ("pointer", 8): "unsigned long long",
+}
+
+
+class Collection(NamedTuple):
+    """lines: the actions. names: variable or register -> the trace state variable that holds it, without $; its
+    address for those in by_address."""
+
+    lines: List[str]
+    names: Dict[str, str]
+    by_address: Set[str]
+
+
+def collection(plan: layout.Plan, memory: layout.Memory, references: Set[str], prefix: str) -> Collection:
+    """The actions for a plan, arrays as long as they are in `memory`. references: variables that are C++ references.
+    prefix: of the trace state variables' names. Raises Absent for what cannot be collected."""
+    writer = _Writer(plan, references, prefix)
+    snapshot = layout.Snapshot(plan, memory)
+    blocks: List[str] = []
+    for space, ranges in plan.blocks.items():
+        if space.kind != "variable":
+            blocks += [_bytes_at(writer.base(space), start, end - start) for start, end in ranges]
+        elif not writer.is_value(space):
+            blocks += [_bytes_at(writer.base(space), 0, end) for _, end in ranges]
+        else:
+            writer.base(space)
+    for name, field in plan.fields.items():
+        if isinstance(field, layout.Gather):
+            raise Absent(NO_SYMBOL, "%s is scattered in memory" % name)
+        if isinstance(field, layout.Array):
+            length = _length(name, field, plan, snapshot)
+            if length is None:
+                continue
+            start = "(%s + %s * %d)" % (writer.base(field.space), writer.text(field.start), field.size)
+            blocks.append(_bytes_at(start, field.offset, length * field.size))
+    values = ["teval $%s = %s" % (name, writer.sources[key]) for key, name in writer.names.items()]
+    names = ["collect $%s" % name for name in writer.names.values()]
+    collected = ["collect %s" % block for block in dict.fromkeys(blocks)]
+    return Collection(values + names + collected, writer.names, writer.by_address)
+
+
+def _length(name: str, array: layout.Array, plan: layout.Plan, snapshot: layout.Snapshot) -> "int | None":
+    try:
+        length = int(snapshot.value(array.length))
+    except Absent:
+        return None
+    return length if 0 < length <= plan.caps.get(name, layout.DEFAULT_CAP) else None
+
+
+def _bytes_at(base: str, offset: int, size: int) -> str:
+    return "*(unsigned char *) (%s + %d)@%d" % (base, offset, size)
+
+
+class _Writer:
+    """Values as C expressions over trace state variables, in which arguments are kept."""
+
+    def __init__(self, plan: layout.Plan, references: Set[str], prefix: str) -> None:
+        self._plan, self._references, self._prefix = plan, references, prefix
+        self.names: Dict[str, str] = {}
+        self.sources: Dict[str, str] = {}
+        self.by_address: Set[str] = set()
+
+    def is_value(self, space: layout.Space) -> bool:
+        """Whether a variable is one number; else it is a struct that lies somewhere."""
+        ranges = self._plan.blocks.get(space, [])
+        return len(ranges) == 1 and ranges[0][0] == 0 and ranges[0][1] in (1, 2, 4, 8) and space not in self._arrays()
+
+    def _arrays(self) -> List[layout.Space]:
+        return [f.space for f in self._plan.fields.values() if isinstance(f, layout.Array)]
+
+    def base(self, space: layout.Space) -> str:
+        """Where a space lies; for a variable that is one number, that number."""
+        if space.kind == "static":
+            return str(int(space.base))
+        if space.kind == "at":
+            return self.text(space.base)
+        key = space.base
+        if key not in self.names:
+            self.names[key] = "%s%d" % (self._prefix, len(self.names))
+            if key in self._references:
+                self.sources[key] = "(unsigned long long) &%s" % key
+            elif self.is_value(space):
+                self.sources[key] = "(long long) %s" % key
+            else:
+                self.by_address.add(key)
+                self.sources[key] = "(unsigned long long) &%s" % key
+        return "$" + self.names[key]
+
+    def text(self, value: layout.Value) -> str:
+        """A number as an expression."""
+        if isinstance(value, layout.Const):
+            return str(value.value)
+        if isinstance(value, layout.Load):
+            if value.space.kind == "variable" and self.is_value(value.space):
+                return self.base(value.space)
+            kind = _TYPES.get((value.kind, value.size))
+            if kind is None:
+                raise Absent(NO_SYMBOL, "a %s of %d bytes leads no further" % (value.kind, value.size))
+            return "*(%s *) (%s + %d)" % (kind, self.base(value.space), value.offset)
+        if isinstance(value, layout.Address):
+            return "(%s + %d)" % (self.base(value.space), value.offset)
+        if isinstance(value, layout.Checked):
+            return self.text(value.pointer)
+        return "(%s %s %s)" % (self.text(value.left), value.operator, self.text(value.right))

@@ -100,11 +100,17 @@ int main()
 """
 
 
+_CROSS = "gcc-aarch64-linux-gnu"
+_PACKAGES = {"strip": "binutils", "objcopy": "binutils", "dwp": "binutils", "qemu-aarch64": "qemu-user",
+             "aarch64-linux-gnu-gcc": _CROSS, "aarch64-linux-gnu-strip": _CROSS}  # fmt: skip
+
+
 def need(*programs: str) -> None:
     """Fail, saying what to install: a test that skips would hide that nothing was tested."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        pytest.fail(f"{' and '.join(missing)} not found; type: apt-get install gdb gcc g++ make", pytrace=False)
+        packages = " ".join(sorted({_PACKAGES.get(program, program) for program in missing}))
+        pytest.fail(f"{' and '.join(missing)} not found; type: apt-get install {packages}", pytrace=False)
 
 
 def compiled(folder: Path, source: str, *flags: str, name: str = "program") -> Path:

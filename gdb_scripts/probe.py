@@ -128,7 +128,9 @@ def load(name: str) -> Probe:
 
 def read(text: str, path: str) -> Probe:
     """A probe from the text of its file. Raises ProbeError."""
-    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
+    parser = configparser.ConfigParser(
+        interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"), inline_comment_prefixes=("#",)
+    )
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:
         parser.read_string(text)

@@ -91,3 +91,12 @@ def test_a_name_that_is_no_probe_gets_the_choices(tmp_path: Path) -> None:
     (tmp_path / "b.ini").write_bytes(b"\xff\xfe")
     with pytest.raises(probe.ProbeError, match="not UTF-8"):
         probe.load(str(tmp_path / "b.ini"))
+
+
+def test_the_example_of_the_guide_is_a_probe() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "gdb.md").read_text()
+    example = guide.split("```ini\n")[1].split("```")[0]
+    read = probe.read(example, "guide.ini")
+    assert [hook.event for hook in read.hooks] == ["forward", "finish", "request"]
+    assert read.layers == "full"
+    assert read.hooks[0].accumulators["attn_ms"].scale == 1000.0

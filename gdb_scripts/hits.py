@@ -21,7 +21,8 @@ _GROUPS = ("when", "reads", "after", "sums")
 
 
 class Hit(NamedTuple):
-    """What one hook read: fields, after-fields, accumulators (raw sums), absences, facts (first hit), and when.
+    """What one hook read: fields, after-fields, accumulators (raw sums), absences, facts (first hit), and when (None
+    where there is no clock).
 
     slot, outputs: see probe.Hook.conditions. forward_id: the same for all hits of one forward; last: no other hit of
     that forward follows. skipped: a warm-up; nothing else of it counts.
@@ -33,7 +34,7 @@ class Hit(NamedTuple):
     sums: Values
     missing: Dict[str, Absent]
     facts: Values
-    t_ns: int
+    t_ns: Optional[int]
     slot: Optional[int] = None
     outputs: Optional[List[int]] = None
     forward_id: Optional[int] = None
@@ -100,7 +101,9 @@ class HookPlan:
                 return False
         return True
 
-    def hits(self, memory: Memory, t_ns: int, with_facts: bool, forward_id: Optional[int] = None) -> List[Hit]:
+    def hits(
+        self, memory: Memory, t_ns: Optional[int], with_facts: bool, forward_id: Optional[int] = None
+    ) -> List[Hit]:
         """The hits of one stop, the sequences in the order of their first tokens. with_facts: read the run's facts."""
         (when, reads, after, sums), missing = self._shared.read(memory)
         if when.get("skip"):

@@ -1,6 +1,6 @@
 """What gdbserver's tracepoints collected, read from the file that `tsave` writes.
 
-    "\\x7fTRACE0\\n", lines of text (R SIZE · status … · tsv N:VALUE:BUILTIN:HEXNAME · tp … · tdesc …), an empty line, frame*
+    "\\x7fTRACE0\\n", text (R SIZE · status … · tsv N:VALUE:BUILTIN:HEXNAME · tp … · tdesc …), an empty one, frame*
     frame := tracepoint u16 | size u32 | block*            (little-endian, as the targets are; tracepoint 0: the end)
     block := "M" address u64, length u16, bytes | "V" variable i32, value i64 | "R" registers | "S" length u16, bytes
 

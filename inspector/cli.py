@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
+    _settle_streams()
     parser = _parser()
     try:
         args = parser.parse_args(_joined(sys.argv[1:] if argv is None else list(argv)))
@@ -40,6 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FINE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _settle_streams() -> None:
+    """Streams that cannot fail on a character (a ␣ in an ASCII terminal) and that are there (`>&-`)."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - lives as long as the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _joined(words: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 
 from traces.table import Table
@@ -28,6 +29,8 @@ def open_trace(path: str) -> Table:
 
 def _is_json_lines(path: str) -> bool:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False  # reading from a pipe or a device may never end
         with open(path, "rb") as file:
             return file.read(1) == b"{"
     except OSError as error:

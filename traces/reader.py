@@ -33,12 +33,15 @@ class Source:
         self._file: Optional[BinaryIO] = None
         if data is None:
             try:
+                mode = os.stat(self.path).st_mode
+                if not stat.S_ISREG(mode):  # opening a pipe would wait for a writer
+                    what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+                    raise TraceError("%s: cannot read: it is %s" % (self.path, what))
                 self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
             except OSError as error:
                 raise TraceError("%s: cannot read: %s" % (self.path, error.strerror)) from None
-            if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-                self._file.close()
-                raise TraceError("%s: cannot read: not a regular file" % self.path)
+            except ValueError as error:  # a name with a NUL byte
+                raise TraceError("%s: cannot read: %s" % (self.path, error)) from None
 
     @property
     def size(self) -> int:

@@ -27,6 +27,7 @@ examples:
   stepscope run MODEL -p "A poem" --temperature 0.8 --top-p 0.95 --seed 7
 """
 _INTERRUPTED = 130
+_PROMPT_CHARACTERS = 16 << 20  # no context is longer, and /dev/zero has an end
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -119,11 +120,11 @@ def _prompt_text(args: argparse.Namespace) -> str | None:
     if args.prompt_file is None:
         prompt: str | None = args.prompt
     elif args.prompt_file == "-":
-        prompt = sys.stdin.read()
+        prompt = sys.stdin.read(_PROMPT_CHARACTERS)
     else:
         try:
             with open(args.prompt_file, encoding="utf-8") as file:
-                prompt = file.read()
+                prompt = file.read(_PROMPT_CHARACTERS)
         except UnicodeDecodeError as error:
             raise UsageError(f"{args.prompt_file}: not UTF-8 text (byte {error.start})") from None
     if prompt is not None and not prompt.strip():

@@ -204,3 +204,23 @@ def test_json_lines_are_read_in_place(tmp_path: Path, capsys: pytest.CaptureFixt
     assert verdicts["rules"]["KV01"]["failures"][0]["message"] == (
         "KV01 step 8 seq 1: seq_len is 10, layer 0 holds 25 rows"
     )
+
+
+def test_pipes_and_devices_are_refused_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for words in (["show", pipe], ["check", "/dev/zero"], ["import", "jsonl", pipe], ["import", "jsonl", "/dev/zero"]):
+        assert "not a regular file" in fails(capsys, *words)
+
+
+@pytest.mark.parametrize("environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"TERM": "dumb"}])
+def test_a_terminal_without_unicode_gets_escapes(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "inspector.cli", "show", str(SAMPLE)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "prefill" in done.stdout
+
+
+def test_closed_streams_are_no_error() -> None:
+    command = f"{sys.executable} -m inspector.cli show {SAMPLE} >&- 2>&-"
+    assert subprocess.run(["bash", "-c", command]).returncode == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -125,6 +126,8 @@ def _survey(path: str | os.PathLike[str], name: str) -> list[_Run]:
     """Learn every run's record. Raises TraceError for anything the second reading could stumble over but values."""
     runs: list[tuple[dict[str, Any], dict[str, Any]]] = []
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise TraceError(f"{name}: not a regular file; pipe it in: … | stepscope import jsonl -")
         with open(path, "rb") as source:
             for number, kind, value in _lines(source, name):
                 if kind == "run":

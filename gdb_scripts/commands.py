@@ -65,9 +65,9 @@ class Microscope:
     def off(self) -> None:
         """Remove every hook and end the trace."""
         backend, self.backend = self.backend, None
-        session, self.session = self.session, None
         if backend is not None:
-            backend.remove()
+            backend.remove()  # what it still holds belongs to the session
+        session, self.session = self.session, None
         if session is not None:
             session.close()
             _tell_problems(session)
@@ -305,7 +305,7 @@ class BackendCommand(_Command):
         if words:
             if words[0] not in ("auto", "stop", "tracepoint") or others not in ([], ["circular"]):
                 raise host.GdbError("stepscope backend auto|stop|tracepoint [MB] [circular]")
-            if len(sizes) + len(others) != len(words) - 1:
+            if len(sizes) + len(others) != len(words) - 1 or len(sizes) > 1:
                 raise host.GdbError("the buffer takes 1 to 4095 MB")
             _scope.choose(words[0], sizes[0] if sizes else DEFAULT_MB, bool(others))
         host.say("backend %s" % _scope.backend_kind)

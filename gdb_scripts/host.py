@@ -16,12 +16,19 @@ import gdb
 from gdb_scripts.layout import NO_SYMBOL, OPTIMIZED_OUT, UNREADABLE, Absent, Memory, Scope, Type, Variable
 
 _REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
-_BATCH_SETTINGS = ("pagination off", "confirm off", "breakpoint pending on", "debuginfod enabled off")
+_QUIET_SETTINGS = (
+    "pagination off",
+    "confirm off",
+    "breakpoint pending on",
+    "debuginfod enabled off",
+    "remote pass-signals-packet off",
+)
 
 
 def quiet() -> None:
-    """Turn off what would wait for a key: a recording has to run unattended."""
-    for setting in _BATCH_SETTINGS:
+    """Turn off what would wait for a key, since a recording has to run unattended, and two packets a stop that tell the
+    target again and again which signals gdb does not want to see."""
+    for setting in _QUIET_SETTINGS:
         with contextlib.suppress(gdb.error):  # a gdb without that setting does not ask
             gdb.execute("set " + setting, to_string=True)
 
@@ -171,11 +178,24 @@ def _members(kind: Any) -> Dict[str, Tuple[int, Type]]:
     return found
 
 
+def _functions_at(pc: int) -> List[Any]:
+    """The blocks of functions around an address, the innermost first: more than one where others are inlined there."""
+    found = []
+    block = gdb.block_for_pc(pc)
+    while block is not None and not block.is_static and not block.is_global:
+        if block.function is not None:
+            found.append(block)
+        block = block.superblock
+    return found
+
+
 class GdbScope(Scope):
     """What names mean inside a function. Raises Absent(NO_SYMBOL)."""
 
     def __init__(self, pc: int) -> None:
-        self._block = gdb.block_for_pc(pc)
+        functions = _functions_at(pc)
+        # an inlined function that begins where the hook's own does has other variables, perhaps of the same names
+        self._block = functions[-1] if len(functions) > 1 else gdb.block_for_pc(pc)
         self.pointer_size = int(gdb.lookup_type("char").pointer().sizeof)
         self.symbols: Dict[str, Any] = {}
 
@@ -253,6 +273,8 @@ def in_registers(here: Here, symbols: Dict[str, Any]) -> Dict[str, str]:
     A register is read without making a frame. Each is compared with the variable itself once.
     """
     pc = here.pc
+    if len(_functions_at(pc)) != 1:
+        return {}
     try:
         lines = str(gdb.execute("info scope *%d" % pc, to_string=True)).splitlines()
     except gdb.error:
@@ -392,9 +414,9 @@ def set_actions(number: int, lines: List[str]) -> None:
         execute('source "%s"' % file.name if " " in file.name else "source " + file.name)
 
 
-def references(symbols: Dict[str, Any]) -> Set[str]:
-    """Which variables are C++ references."""
-    return {name for name, symbol in symbols.items() if symbol.type.strip_typedefs().code in _REFERENCES}
+def of_kinds(symbols: Dict[str, Any], *kinds: str) -> Set[str]:
+    """Which variables are of these layout.Type kinds."""
+    return {name for name, symbol in symbols.items() if convert(symbol.type).kind in kinds}
 
 
 class Stop(gdb.Breakpoint):  # type: ignore[misc]

@@ -35,10 +35,16 @@ class Collection(NamedTuple):
     by_address: Set[str]
 
 
-def collection(plan: layout.Plan, memory: layout.Memory, references: Set[str], prefix: str) -> Collection:
-    """The actions for a plan, arrays as long as they are in `memory`. references: variables that are C++ references.
-    prefix: of the trace state variables' names. Raises Absent for what cannot be collected."""
-    writer = _Writer(plan, references, prefix)
+def collection(
+    plan: layout.Plan, memory: layout.Memory, scalars: Set[str], references: Dict[str, str], prefix: str
+) -> Collection:
+    """The actions for a plan, arrays as long as they are in `memory`.
+
+    scalars: variables that are numbers or pointers. references: C++ references, and the register that each lies in,
+    empty where it lies in memory. prefix: of the trace state variables' names. Raises Absent for what cannot be
+    collected.
+    """
+    writer = _Writer(scalars, references, prefix)
     snapshot = layout.Snapshot(plan, memory)
     blocks: List[str] = []
     for space, ranges in plan.blocks.items():
@@ -78,19 +84,15 @@ def _bytes_at(base: str, offset: int, size: int) -> str:
 class _Writer:
     """Values as C expressions over trace state variables, in which arguments are kept."""
 
-    def __init__(self, plan: layout.Plan, references: Set[str], prefix: str) -> None:
-        self._plan, self._references, self._prefix = plan, references, prefix
+    def __init__(self, scalars: Set[str], references: Dict[str, str], prefix: str) -> None:
+        self._scalars, self._references, self._prefix = scalars, references, prefix
         self.names: Dict[str, str] = {}
         self.sources: Dict[str, str] = {}
         self.by_address: Set[str] = set()
 
     def is_value(self, space: layout.Space) -> bool:
-        """Whether a variable is one number; else it is a struct that lies somewhere."""
-        ranges = self._plan.blocks.get(space, [])
-        return len(ranges) == 1 and ranges[0][0] == 0 and ranges[0][1] in (1, 2, 4, 8) and space not in self._arrays()
-
-    def _arrays(self) -> List[layout.Space]:
-        return [f.space for f in self._plan.fields.values() if isinstance(f, layout.Array)]
+        """Whether a variable is one number, or a reference, which is an address; else it is a struct or an array."""
+        return str(space.base).startswith("$") or space.base in self._references or space.base in self._scalars
 
     def base(self, space: layout.Space) -> str:
         """Where a space lies; for a variable that is one number, that number."""
@@ -102,7 +104,9 @@ class _Writer:
         if key not in self.names:
             self.names[key] = "%s%d" % (self._prefix, len(self.names))
             if key in self._references:
-                self.sources[key] = "(unsigned long long) &%s" % key
+                if not self._references[key]:  # what gdb makes of &reference depends on where it evaluates it
+                    raise Absent(NO_SYMBOL, "%s is a reference that lies in memory" % key)
+                self.sources[key] = "(unsigned long long) %s" % self._references[key]  # without a cast gdb 13 fails
             elif self.is_value(space):
                 self.sources[key] = "(long long) %s" % key
             else:

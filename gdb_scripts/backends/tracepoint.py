@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from gdb_scripts import host, layout
@@ -130,7 +129,10 @@ class TracepointBackend(StopBackend):
             if "slot" in hook.conditions:
                 raise Absent(layout.NO_SYMBOL, "a forward that feeds several sequences is looked at one by one")
             memory = host.GdbMemory(here, plans.symbols)
-            wanted = collection(plans.reads.plan, memory, host.references(plans.symbols), _prefix(len(self._traced)))
+            references = {n: plans.registers.get(n, "") for n in host.of_kinds(plans.symbols, "reference")}
+            scalars = host.of_kinds(plans.symbols, "int", "uint", "bool", "pointer")
+            prefix = "stepscope_%d_" % len(self._traced)
+            wanted = collection(plans.reads.plan, memory, scalars, references, prefix)
             number = self._set_tracepoint(here.pc, wanted)
         except Absent as problem:
             self._never.add(hook.section)
@@ -212,7 +214,6 @@ class TracepointBackend(StopBackend):
         if not self._is_tracing:
             return
         self._is_tracing = False
-        began = time.monotonic()
         handle, path = tempfile.mkstemp(suffix=".tf")
         os.close(handle)
         try:
@@ -226,7 +227,6 @@ class TracepointBackend(StopBackend):
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(path)
-            self.spent_s += time.monotonic() - began
 
     def _take(self, file: TraceFile) -> None:
         numbers = {name: number for number, name in file.variables.items()}
@@ -237,10 +237,14 @@ class TracepointBackend(StopBackend):
         stamp = numbers.get("trace_timestamp", 0)
         if file.overwritten:
             self._lost("%d older steps were overwritten in the circular trace buffer" % file.overwritten)
+        damaged = 0
         for found in file.frames():
             if not isinstance(found, Frame):
-                self._lost("%d bytes of the trace buffer are damaged" % found.size)
+                damaged = found.size
                 continue
+            if damaged:
+                self._lost("%d bytes of the trace buffer are damaged" % damaged)
+                damaged = 0
             traced = self._traced.get(found.tracepoint)
             if traced is None:
                 continue
@@ -252,10 +256,8 @@ class TracepointBackend(StopBackend):
                 self._on_hit(hit)
             self.hits += 1
             self.frames += 1
+        if damaged and not file.was_full:  # the last frame of a full buffer is cut off
+            self._lost("%d bytes of the trace buffer are damaged" % damaged)
         if file.was_full:
             self._lost("the trace buffer of %d MB was full: what came behind is missing" % self._size_mb)
             self._error("the trace buffer was full; stepscope backend tracepoint MB takes a larger one")
-
-
-def _prefix(n: int) -> str:
-    return "stepscope_%d_" % n

@@ -32,11 +32,15 @@ def letters(*requests: str) -> list[str]:
 
 
 def gdb(
-    commands: Sequence[str], program: Path | None = None, arguments: Sequence[str] = (), timeout: float = 120
+    commands: Sequence[str],
+    program: Path | None = None,
+    arguments: Sequence[str] = (),
+    timeout: float = 120,
+    debugger: str = "gdb",
 ) -> subprocess.CompletedProcess[str]:
     """One batch run: the commands in order, with the scripts sourced first."""
-    need("gdb")
-    words = ["gdb", "-batch", "-nx", "-ex", f"source {SCRIPTS}"]
+    need(debugger)
+    words = [debugger, "-batch", "-nx", "-ex", f"source {SCRIPTS}"]
     for command in commands:
         words += ["-ex", command]
     if program is not None:

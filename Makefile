@@ -19,7 +19,7 @@ PROMPT := List the first six letters of the alphabet
 STEPSCOPE := $(BIN)/stepscope
 
 demo: $(VENV)/.installed
-	@if [ -t 0 ] && [ -t 1 ]; then $(STEPSCOPE) run --live -p "$(PROMPT)" -o demo.steps; \
+	@if [ -t 0 ] && [ -t 1 ]; then $(STEPSCOPE) run --live -p "$(PROMPT)" -o demo.steps || [ $$? = 130 ]; \
 	else $(STEPSCOPE) run -p "$(PROMPT)" -o demo.steps; echo; fi
 	@echo; echo '$$ stepscope show demo.steps'; $(STEPSCOPE) show demo.steps
 	@echo; echo '$$ stepscope check demo.steps'; $(STEPSCOPE) check demo.steps

@@ -21,6 +21,10 @@ ROPE_TYPES = ("default", "llama3")
 _QWEN3_HEAD_DIM = 128
 
 
+_MOST_LAYERS = 10_000
+"""A number beyond it is damage; every layer is looked for in the weights."""
+
+
 @dataclass(frozen=True)
 class RopeSettings:
     """Rotary position embedding; what follows `kind` is read for "llama3" only.
@@ -112,6 +116,8 @@ def read_config(folder: Path) -> ModelConfig:
     architecture = _architecture(source)
     _refuse_unsupported(source)
     n_layers = source.count("num_hidden_layers")
+    if n_layers > _MOST_LAYERS:
+        raise source.error(f"num_hidden_layers is {n_layers}; no model has more than {_MOST_LAYERS}")
     _refuse_sliding_windows(source, n_layers)
     hidden_size = source.count("hidden_size")
     n_heads = source.count("num_attention_heads")

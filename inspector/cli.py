@@ -133,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
             description=module.HELP[0].upper() + module.HELP[1:] + ".",
             epilog=getattr(module, "EPILOG", None),
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         module.configure(sub)
         sub.set_defaults(run=module.run)

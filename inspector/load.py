@@ -32,7 +32,7 @@ def _is_json_lines(path: str) -> bool:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False  # reading from a pipe or a device may never end
         with open(path, "rb") as file:
-            return file.read(1) == b"{"
+            return file.read(4).removeprefix(b"\xef\xbb\xbf")[:1] == b"{"
     except OSError as error:
         raise TraceError(f"{path}: cannot read: {error.strerror}") from None
 

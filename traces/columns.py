@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from traces.context import NO_END, PREFILL, VERIFY, Facts, SequenceState, StepView, View, WindowRows, count
+from traces.context import DECODE, NO_END, PREFILL, VERIFY, Facts, SequenceState, StepView, View, WindowRows, count
 from traces.fields import ABSENT_I64
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Columns(View):
         n = self._n
         self.removed, self.shifts = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.shift_discard, self.shift_keep = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-        self.gap, self._ended = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        self.gap, self._ended, self._rolled = (np.zeros(n, np.bool_) for _ in range(3))
         self._late: list[dict[str, Any]] = []
         self._pool_columns()
         self._split_into_lives(notes)
@@ -98,7 +98,6 @@ class Columns(View):
 
     def _apply_notes(self, notes: list[tuple[int, dict[str, Any]]]) -> None:
         checker, seen = self._checker, 0
-        named: set[int] = set()
         for ordinal, (step, note) in enumerate(notes):
             at = step - self.first_step
             kind, seq_id = note.get("kind"), count(note, "seq_id")
@@ -110,11 +109,10 @@ class Columns(View):
             elif kind == "release":
                 self._release(note, at)
             elif kind in ("shift", "rollback", "finish") or (kind == "gap" and seq_id >= 0):
-                named.add(seq_id)
                 self._patch(self._life_at(seq_id, ordinal), note, at)
             elif kind == "gap":
-                for life in self._begun(at, ordinal, named):
-                    self._patch(life, note, at)
+                for other in {*self._lives_of, *self._checker.sequences}:
+                    self._patch(self._life_at(other, ordinal), note, at)
                 checker.pool.gapped = True
             else:
                 checker.index = step
@@ -122,16 +120,6 @@ class Columns(View):
             if kind in ("shift", "rollback") or (kind == "gap" and seq_id < 0):
                 self._pool_after(at, -1)
         checker.pool.active.update(np.unique(self.seq_id[seen:]).tolist())
-
-    def _begun(self, at: int, ordinal: int, named: set[int]) -> list[int]:
-        """The current life of every sequence that the trace has spoken of before this note."""
-        current = []
-        for seq_id in {*self._lives_of, *self._checker.sequences}:
-            life = self._life_at(seq_id, ordinal)
-            state, steps = self._lives[life], self._members[life]
-            if state.steps or state.has_request or seq_id in named or (len(steps) and steps[0] < at):
-                current.append(life)
-        return current
 
     def _life_at(self, seq_id: int, ordinal: int) -> int:
         """The life that a note belongs to: the sequence's last one that was born before it."""
@@ -157,6 +145,8 @@ class Columns(View):
             if kind == "shift":
                 self.shifts[i] += 1
                 self.shift_discard[i], self.shift_keep[i] = discarded, count(note, "n_keep")
+            else:
+                self._rolled[i] = True
             if discarded < 0:
                 self.gap[i] = True
             else:
@@ -198,7 +188,11 @@ class Columns(View):
             if not self.shifts[i]:
                 self.shift_discard[i], self.shift_keep[i] = state.shift_discard, state.shift_keep
             self.shifts[i] += state.shifts
-        self.prefill_ended = (self._prev_phase == PREFILL) & (self.phase != PREFILL)
+        has_request = np.zeros(n, np.bool_)
+        for i, state in starts:
+            has_request[i] = state.has_request
+        over = (self._prev_phase == PREFILL) | (self.first & has_request)
+        self.prefill_ended = over & (self.phase != PREFILL)  # and, in _accumulate, only where nothing was generated
         self.interleaved = ~self.first & (self.prev_index != np.arange(n) + self.first_step - 1)
 
     def _accumulate(self) -> None:
@@ -211,14 +205,17 @@ class Columns(View):
         fed = np.where(prefill, np.maximum(self.n_tokens, 0), 0)
         self.kept, self.kept_known = self._running(kept, "kept"), ~self._ever(~grew_known, "kept_known")
         self.generated = self._running(generated, "generated")
-        self.generated_known = ~self._ever(verify & (self.n_accepted < 0), "generated_known")
+        self.prefill_ended &= self.generated == generated
+        said = (self.phase == DECODE) | (verify & (self.n_accepted >= 0))
+        self.generated_known = ~self._ever(~prefill & ~said, "generated_known")
         self.prompt_fed = self._running(fed, "prompt_fed")
-        self.prompt_fed_known = ~self._ever(prefill & (self.n_tokens < 0), "prompt_fed_known")
+        self.prompt_fed_known = ~self._ever(self._rolled | (prefill & (self.n_tokens < 0)), "prompt_fed_known")
         self.gapped = self._ever(self.gap, "gapped")
         # a finish is behind the step that carries it, an ending noted between steps is before the next one
         finished = np.zeros(self._n, np.bool_)
         inner = self._prev >= 0
-        finished[inner] = (self.finish != 0)[self._prev[inner]]
+        ends = (self.finish != 0) | self.column(self.sampled_an_end)
+        finished[inner] = ends[self._prev[inner]]
         self.after_finish = self._ever(finished | self._ended, "finished")
 
     def _running(self, values: Ints, name: str) -> Ints:
@@ -285,6 +282,8 @@ class Columns(View):
         some = rows if inside == list(range(rows.shape[1])) else rows[:, inside]
         least, most = some.min(axis=1), some.max(axis=1)
         unseen = np.full(self._n, len(layers) - len(inside), np.int64)
+        if layers is self.facts.full_layers:
+            unseen += rows.shape[1] > self.facts.n_layers  # a layer that the run does not describe
         if (least < 0).any():
             missing = some < 0
             unseen += missing.sum(axis=1)
@@ -421,7 +420,7 @@ class Columns(View):
     def eos_at(self) -> Ints:
         """Place of the first end id among a step's own accepted tokens."""
         out = np.full(self._n, NO_END, np.int64)
-        if not self.facts.eos or not (self.phase == VERIFY).any():
+        if not self.facts.eos:
             return out
         ends = np.array([i for i in self.facts.eos if -(2**63) <= i < 2**63], np.int64)
         block = np.concatenate([self.token_id[:, None], self._drafts], axis=1)
@@ -495,7 +494,8 @@ class Columns(View):
                 setattr(state, name, int(getattr(self, name)[i]))
             for name in ("kept_known", "generated_known", "prompt_fed_known", "gapped"):
                 setattr(state, name, bool(getattr(self, name)[i]))
-            state.finished = bool(self.after_finish[i]) or int(self.finish[i]) != 0
+            ended = int(self.finish[i]) != 0 or bool(self.column(self.sampled_an_end)[i])
+            state.finished = bool(self.after_finish[i]) or ended
             state.gap, state.removed, state.shifts, state.shift_discard, state.shift_keep = False, 0, 0, -1, -1
         for seq_id, lives in self._lives_of.items():
             checker.sequences[seq_id] = self._lives[lives[-1][1]]

@@ -62,6 +62,7 @@ class Facts:
         usable = isinstance(resolution, (int, float)) and math.isfinite(resolution) and resolution >= 0
         self.resolution_ms = float(resolution) if usable and resolution is not None else 0.0
         self._layers(run.get("layers"))
+        self.timed = _has_nested_times(run.get("fields"))
 
     def _layers(self, layers: Any) -> None:
         kinds = [layer if isinstance(layer, dict) else {} for layer in layers] if isinstance(layers, list) else []
@@ -88,6 +89,17 @@ class Facts:
         self.window_sizes = [Window(w, slack, tuple(members)) for (w, slack), members in by_size.items()]
         self.has_window = bool(by_size)
         self.n_layers = len(kinds)
+
+
+def _has_nested_times(declared: Any) -> bool:
+    """Whether a record has a time and another one that should lie inside it; True where the run does not say."""
+    if not isinstance(declared, list):
+        return True
+    names = {field[0] for field in declared if isinstance(field, (list, tuple)) and field}
+    return len(names & {part + "_ms" for part in TIMES}) > 1
+
+
+TIMES = "qkv o gate_up down gemm attn lm_head forward sample total".split()
 
 
 class SequenceState:
@@ -122,6 +134,7 @@ class SequenceState:
             self._remove(self.shift_discard)
         elif kind == "rollback":
             self._remove(count(note, "n"))
+            self.prompt_fed_known = False  # prompt rows may be among them, to be fed once more
         elif kind == "gap":
             self.gap = self.gapped = True
         elif kind == "finish":
@@ -210,11 +223,23 @@ class View:
     prev_t_ns: Any
     prev_forward_id: Any
     removed: Any
+    eos_at: Any
 
     @cached_property
     def is_prefill(self) -> Any:
         """Whether prompt tokens are fed."""
         return self.phase == PREFILL
+
+    @cached_property
+    def phase_known(self) -> Any:
+        """Whether the step says what it is."""
+        return (self.phase >= PREFILL) & (self.phase <= VERIFY)
+
+    @cached_property
+    def sampled_an_end(self) -> Any:
+        """Whether the step's last accepted token is an end id: nothing may follow in its sequence."""
+        last = pick(self.is_verify, self.n_accepted, 0)
+        return negation(self.is_prefill) & (self.eos_at <= last)
 
     @cached_property
     def is_decode(self) -> Any:
@@ -300,6 +325,7 @@ class StepView(View):
             if least >= 0:
                 return rows, rows[0], least, max(rows), 0
         least, most, unseen = _extent(rows, facts.full_layers)
+        unseen += len(rows) > facts.n_layers  # a layer that the run does not describe
         first = rows[facts.first_full] if facts.has_full and facts.first_full < len(rows) else -1
         return rows, first, least, most, unseen
 
@@ -320,7 +346,8 @@ class StepView(View):
             pool.total = self.kv_used + self.kv_free
         self.pool_total = pool.total
         phase, grew, grew_known = self.phase, self.grew, self.grew_known
-        self.prefill_ended = state.prev_phase == PREFILL and phase != PREFILL
+        begins_late = self.first and state.has_request  # no prefill step at all
+        self.prefill_ended = phase != PREFILL and (state.prev_phase == PREFILL or begins_late) and not state.generated
         state.kept += (grew if grew_known else 0) - state.removed
         state.kept_known = state.kept_known and bool(grew_known)
         if phase == PREFILL:
@@ -328,7 +355,8 @@ class StepView(View):
             state.prompt_fed_known = state.prompt_fed_known and self.n_tokens >= 0
         else:
             state.generated += 1 + (max(self.n_accepted, 0) if phase == VERIFY else 0)
-            state.generated_known = state.generated_known and (phase != VERIFY or self.n_accepted >= 0)
+            said = phase == DECODE or (phase == VERIFY and self.n_accepted >= 0)
+            state.generated_known = state.generated_known and said
         self.kept, self.kept_known = state.kept, state.kept_known
         self.prompt_fed, self.prompt_fed_known = state.prompt_fed, state.prompt_fed_known
         self.generated, self.generated_known = state.generated, state.generated_known
@@ -340,7 +368,7 @@ class StepView(View):
         state.index, state.prev_len, state.prev_first = self.index, self.seq_len, self.cache_first
         state.prev_rows, state.prev_phase, state.prev_forward_id = self.cache_rows, self.phase, self.forward_id
         state.prev_t_ns = self.t_ns
-        state.finished = state.finished or self.finish != 0
+        state.finished = state.finished or self.finish != 0 or bool(self.sampled_an_end)
         state.gap, state.removed, state.shifts, state.shift_discard, state.shift_keep = False, 0, 0, -1, -1
         pool.used = self.kv_used
         pool.active.add(self.seq_id)

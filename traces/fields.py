@@ -109,6 +109,15 @@ NOTES: Dict[str, str] = {
 }
 
 
+def text_bytes(text: str) -> bytes:
+    """Raw bytes of token text: UTF-8, bytes that were none come back from their surrogates (`surrogateescape`), and
+    half of a surrogate pair, as engines print that split emoji, is kept as it is."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
 class FieldError(ValueError):
     """A record description or a value that the format cannot hold; the message says which."""
 

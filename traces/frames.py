@@ -87,7 +87,7 @@ def intact(header: Header, payload: bytes) -> bool:
 def parse_json(payload: bytes) -> Optional[Dict[str, Any]]:
     """A JSON payload as a dict, or None where it is not one (damage that the CRC did not see, or a foreign writer)."""
     try:
-        value = json.loads(payload.decode("utf-8"))
+        value = json.loads(payload.decode("utf-8"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

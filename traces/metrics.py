@@ -58,8 +58,20 @@ def _needed(rows: Any, run: Run) -> dict[str, Any]:
         total = values.copy() if values.ndim == 1 else values.sum(axis=1, dtype=np.float64)
         out[part] = total.astype(np.float32)
     cache = rows["cache_len"]
-    out["rows"] = cache.astype(np.int64) if cache.ndim == 1 else np.maximum(cache, 0).sum(axis=1, dtype=np.int64)
+    if cache.ndim == 2:
+        own = [i for i in range(cache.shape[1]) if i not in _shared(run)]
+        cache = np.maximum(cache[:, own], 0).sum(axis=1)
+    out["rows"] = cache.astype(np.int64)
     return out
+
+
+def _shared(run: Run) -> set[int]:
+    """Layers whose rows are another layer's."""
+    layers = run.facts.get("layers")
+    kinds = (
+        [layer.get("kind") if isinstance(layer, dict) else None for layer in layers] if isinstance(layers, list) else []
+    )
+    return {i for i, kind in enumerate(kinds) if kind == "shared"}
 
 
 def stats(table: Table) -> dict[str, Any]:
@@ -126,7 +138,10 @@ def _requests(run: _Columns) -> list[Request]:
         if note.get("kind") == "request":
             marks.setdefault(count(note, "seq_id"), []).append((step - run.run.first_step, note))
     found = []
-    ends = {count(n, "seq_id"): n.get("finish") for _, n in run.notes if n.get("kind") == "finish"}
+    ends: dict[int, list[tuple[int, Any]]] = {}
+    for step, note in run.notes:
+        if note.get("kind") == "finish":
+            ends.setdefault(count(note, "seq_id"), []).append((step - run.run.first_step, note.get("finish")))
     order = np.argsort(run["seq_id"], kind="stable")
     edges = np.flatnonzero(np.diff(run["seq_id"][order])) + 1
     for steps in np.split(order, edges):
@@ -136,12 +151,20 @@ def _requests(run: _Columns) -> list[Request]:
         asked = marks.get(seq_id, [])
         cuts = [int(np.searchsorted(steps, at)) for at, _ in asked] + [len(steps)]
         if cuts[0]:
-            found.append((int(steps[0]), _request(run, seq_id, steps[: cuts[0]], {}, ends.get(seq_id))))
-        for (_, note), a, b in zip(asked, cuts, cuts[1:], strict=False):
+            until = asked[0][0] if asked else None
+            ended = _ended(ends.get(seq_id, []), 0, until)
+            found.append((int(steps[0]), _request(run, seq_id, steps[: cuts[0]], {}, ended)))
+        for i, ((begins, note), a, b) in enumerate(zip(asked, cuts, cuts[1:], strict=False)):
             if a < b:
-                found.append((int(steps[a]), _request(run, seq_id, steps[a:b], note, ends.get(seq_id))))
+                ended = _ended(ends.get(seq_id, []), begins, asked[i + 1][0] if i + 1 < len(asked) else None)
+                found.append((int(steps[a]), _request(run, seq_id, steps[a:b], note, ended)))
     requests = [request for _, request in sorted(found, key=lambda f: f[0])]
     return requests + [_from_totals(n) for _, n in run.notes if n.get("kind") == "totals"]
+
+
+def _ended(finishes: list[tuple[int, Any]], begins: int, until: int | None) -> Any:
+    """What the finish notes of one id say about the request that stood between two places."""
+    return next((why for at, why in finishes if at >= begins and (until is None or at <= until)), None)
 
 
 def _request(run: _Columns, seq_id: int, steps: Any, note: dict[str, Any], ended: Any) -> Request:
@@ -217,11 +240,12 @@ def _from_totals(note: dict[str, Any]) -> Request:
 
 
 def _phase(runs: list[_Columns], requests: list[Request], prefill: bool) -> dict[str, Any]:
-    """Tokens fed, the time of the steps that fed or sampled them, and the rate."""
+    """Tokens fed and kept (rejected drafts are work, not tokens), the time of their steps, and the rate."""
     tokens, spent, timed = 0, 0.0, False
     for run in runs:
         chosen = (run["phase"] == PREFILL) == prefill
-        tokens += int(np.maximum(run["n_tokens"][chosen], 0).sum())
+        kept = np.where(run["phase"] == VERIFY, 1 + run["n_accepted"], run["n_tokens"])
+        tokens += int(np.maximum(kept[chosen], 0).sum())
         total = run["total"][chosen & _once(run)].astype(np.float64)
         if run.clocked and np.isfinite(total).any():
             spent, timed = spent + float(np.nansum(total)), True
@@ -283,7 +307,7 @@ def _kv_bytes(run: _Columns) -> dict[str, Any] | None:
     if heads < 0 or size < 0 or element is None or not len(run["rows"]):
         return None
     row = 2 * heads * size * element
-    layers = run.run.n_layers
+    layers = run.run.n_layers - len(_shared(run.run))
     scalar = run.run.dtype["cache_len"].shape == ()
     used = int(run["rows"].max()) * (layers if scalar else 1)
     capacity = count(kv, "capacity")

@@ -60,7 +60,7 @@ class Source:
             raise TraceError("%s: cannot read at byte %d: %s" % (self.path, offset, error.strerror)) from None
 
     def replaced(self) -> bool:
-        """Whether the path now names another file, or this one became shorter than what was read is checked by size."""
+        """Whether the path names another file now, or none."""
         if self._file is None:
             return False
         mine = os.fstat(self._file.fileno())
@@ -234,7 +234,7 @@ _F32 = struct.Struct("<f")
 
 def join_text(pieces: List[Optional[str]]) -> str:
     """Token texts as one string: characters that were cut between tokens are whole again, the rest shows as U+FFFD."""
-    data = "".join(p for p in pieces if p).encode("utf-8", "surrogateescape")
+    data = b"".join(fields.text_bytes(p) for p in pieces if p)
     return data.decode("utf-8", "replace")
 
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, Union
 
 from traces import fields, frames
-from traces.fields import Column, FieldError
+from traces.fields import Column, FieldError, text_bytes
 
 INTERVAL_MS = 50.0
 _BUFFER_BYTES = 1 << 18
@@ -82,7 +82,7 @@ class TraceWriter:
             self._ended = False
             self._write(self._run_frame(run))
 
-    def step(self, **values: Any) -> None:
+    def step(self, /, **values: Any) -> None:
         """Append one step, by field name; a field left out or None is absent.
 
         Per-layer fields take any sequence of the declared length. `phase` and `finish` take the code or its name.
@@ -121,9 +121,9 @@ class TraceWriter:
         self.steps += 1
         self.cost_ns += time.perf_counter_ns() - began
 
-    def note(self, kind: str, **facts: Any) -> None:
+    def note(self, /, kind: str, **facts: Any) -> None:
         """Append something that is not a step. It stands after every step written so far."""
-        frame = frames.pack_json(frames.NOTE, {"kind": kind, **facts})
+        frame = frames.pack_json(frames.NOTE, {**facts, "kind": kind})
         with self._lock:
             self._flush()
             self._write(frame)
@@ -137,14 +137,14 @@ class TraceWriter:
         with self._lock:
             self._flush()
 
-    def end(self, **facts: Any) -> None:
+    def end(self, /, **facts: Any) -> None:
         """Write an END frame with just these facts; only another run may follow."""
         with self._lock:
             self._flush()
             self._write(frames.pack_json(frames.END, facts))
             self._ended = True
 
-    def close(self, **end: Any) -> None:
+    def close(self, /, **end: Any) -> None:
         """Write the END frame, if it is not there, and close; a second call does nothing.
 
         It says how many steps were written and what writing them cost, unless the caller knows better.
@@ -198,10 +198,8 @@ class TraceWriter:
             while done < len(frame):
                 done += os.write(self._fd, frame[done:])
         except OSError as error:
-            self._failed = TraceError(
-                "%s: cannot write: %s; the %d bytes written before are a readable trace"
-                % (self.path, error.strerror, self._good_size)
-            )
+            kept = "; the %d bytes written before are a readable trace" % self._good_size if self._good_size else ""
+            self._failed = TraceError("%s: cannot write: %s%s" % (self.path, error.strerror, kept))
             self._cut_half_frame()
             raise self._failed from None
         self._good_size += len(frame)
@@ -309,7 +307,7 @@ class _Layout:
                     array = found[first]
                     if len(array) != size:
                         return self._pack_carefully(values)
-                    flat += array
+                    flat.extend(array)  # += would let a numpy array add itself
                 else:
                     flat += found[first:last]
             return self._struct.pack(*flat)
@@ -382,7 +380,7 @@ def _fitted(column: Column, value: Any) -> Sequence[Any]:
 
 def _text_bytes(value: Any, name: str = "text") -> bytes:
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
+        return text_bytes(value)
     try:
         return bytes(memoryview(value)) if not isinstance(value, (list, tuple)) else bytes(value)
     except (TypeError, ValueError):
@@ -448,7 +446,7 @@ class Recorder:
         self.note("request", seq_id=seq_id, **facts)
         self._previous_end_ns = facts["t_ns"]
 
-    def note(self, kind: str, **facts: Any) -> None:
+    def note(self, /, kind: str, **facts: Any) -> None:
         """Something that is not a step; kinds are listed in FORMAT.md."""
         if self._writer is None:
             self._waiting.append((kind, facts))
@@ -496,7 +494,7 @@ class Recorder:
             self.close()
 
     def _begin(self, first: Dict[str, Any]) -> TraceWriter:
-        shapes = {name: len(v) for name, v in first.items() if name != "text" and hasattr(v, "__len__")}
+        shapes = {n: len(v) for n, v in first.items() if hasattr(v, "__len__") and not isinstance(v, (str, bytes))}
         if self._n_layers and "cache_len" not in first:
             shapes["cache_len"] = self._n_layers
         names = list(fields.REQUIRED) + list(self._USUAL)

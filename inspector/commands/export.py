@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 HELP = "write a trace in a form that other tools read"
@@ -32,8 +33,19 @@ def run(args: argparse.Namespace) -> int:
     if args.output in (None, "-"):
         sys.stdout.writelines(line + "\n" for line in lines(table))
     else:
+        _refuse_what_is_no_export(args.output)
         with open(args.output, "w", encoding="utf-8", newline="\n") as out:
             out.writelines(line + "\n" for line in lines(table))
     for problem in state_of(table):
         complain(f"{args.trace}: {problem}")
     return 0
+
+
+def _refuse_what_is_no_export(path: str) -> None:
+    """An older export may be replaced; a trace, or anything else, is somebody's work."""
+    from inspector.cli import UsageError
+
+    if os.path.isfile(path) and os.path.getsize(path):
+        with open(path, "rb") as old:
+            if old.read(1) != b"{":
+                raise UsageError(f"{path}: exists and is not JSON Lines; choose another name or remove it")

@@ -91,6 +91,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> int:
+    if args.model is None:
+        # products of the embedded model's size are over before a second thread wakes; numpy reads this when it loads
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from engine.loop import StopSettings, run_generation
     from engine.model import DEMO_MODEL, load_model
     from engine.tracing import record_generation
@@ -127,6 +130,8 @@ def _prompt_text(args: argparse.Namespace) -> str | None:
                 prompt = file.read(_PROMPT_CHARACTERS)
         except UnicodeDecodeError as error:
             raise UsageError(f"{args.prompt_file}: not UTF-8 text (byte {error.start})") from None
+    if prompt is not None and any(0xD800 <= ord(c) <= 0xDFFF for c in prompt):
+        raise UsageError("the prompt is not UTF-8 text")
     if prompt is not None and not prompt.strip():
         raise UsageError("the prompt is empty; give at least one word")
     return prompt
@@ -182,8 +187,8 @@ class _Printer:
         self._line_open = not text.endswith("\n")
 
     def end(self) -> None:
-        """A terminal's prompt should begin on a line of its own."""
-        if self._terminal and self._line_open:
+        """What comes next, a prompt or another program's line, begins on a line of its own."""
+        if self._line_open:
             sys.stdout.write("\n")
 
 
@@ -226,7 +231,7 @@ def _set_aside(path: str) -> Iterator[None]:
     """An older trace of that name out of the view's way, and back where the engine wrote none."""
     from traces.frames import MAGIC
 
-    aside = f"{path}.old"
+    aside = f"{path}.{os.getpid()}.old"
     try:
         with open(path, "rb") as file:
             is_trace = file.read(len(MAGIC)) == MAGIC

@@ -13,7 +13,7 @@ import pytest
 
 from inspector import cli
 from inspector.text import token_text, visible
-from traces import record
+from traces import frames, record
 
 DEMO = Path(__file__).parents[2] / "engine" / "demo"
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "restored-prefix.steps"
@@ -224,3 +224,44 @@ def test_a_terminal_without_unicode_gets_escapes(environment: dict[str, str]) ->
 def test_closed_streams_are_no_error() -> None:
     command = f"{sys.executable} -m inspector.cli show {SAMPLE} >&- 2>&-"
     assert subprocess.run(["bash", "-c", command]).returncode == 0
+
+
+def test_an_export_never_costs_a_trace_or_another_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, notes = tmp_path / "a.steps", tmp_path / "notes.txt"
+    trace.write_bytes(SAMPLE.read_bytes())
+    notes.write_text("precious")
+    assert "not JSON Lines" in fails(capsys, "export", trace, "--to", "jsonl", "-o", trace)
+    assert "not JSON Lines" in fails(capsys, "export", trace, "--to", "jsonl", "-o", notes)
+    assert trace.read_bytes() == SAMPLE.read_bytes()
+    assert notes.read_text() == "precious"
+
+
+def test_numbers_that_are_none_in_a_foreign_trace_are_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.steps"
+    with record(path, n_layers=1) as trace:
+        trace.note("totals", seq_id=0, prefill_ms=1.0)
+        trace.step(seq_len=1)
+    data = path.read_bytes().replace(b'"prefill_ms":1.0}', b'"prefill_ms":NaN}')
+    at = data.index(b"STEP", 4)
+    note = data[at + 16 : at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")]
+    path.write_bytes(data[:at] + frames.pack(frames.NOTE, 1, note) + data[at + 16 + len(note) :])
+    for words in (
+        ["export", str(path), "--to", "jsonl"],
+        ["stats", str(path), "--json"],
+        ["show", str(path), "--json"],
+    ):
+        assert cli.main(words) == 0
+        assert "NaN" not in capsys.readouterr().out
+
+
+def test_a_prompt_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    command = [os.fsencode(sys.executable), b"-m", b"inspector.cli", b"run", b"-p", b"a\xff\xfeb", b"--no-trace"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"stepscope: the prompt is not UTF-8 text\n"
+
+
+def test_the_module_as_a_program_has_the_same_errors(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "inspector.cli", "run", "-p", "hi", "/nonexistent"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "stepscope: /nonexistent: no such model directory\n")

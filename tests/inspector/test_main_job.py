@@ -25,7 +25,7 @@ def stepscope(*words: str | Path, cwd: Path, **options: object) -> Run:
 def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("main")
     done = stepscope("run", "-p", PROMPT, "-o", "a.steps", cwd=folder)
-    assert (done.returncode, done.stdout) == (0, "a b c d e f")
+    assert (done.returncode, done.stdout) == (0, "a b c d e f\n")
     assert "a.steps" in done.stderr
     return folder / "a.steps"
 
@@ -103,7 +103,7 @@ def test_the_prompt_from_a_file_stdin_or_ids_is_the_same_run(letters: Path, tmp_
         (["--prompt-file", "-"], {"input": PROMPT}),
         (["--prompt-ids", ",".join(map(str, ids))], {}),
     ):
-        assert stepscope("run", *words, "--no-trace", cwd=tmp_path, **options).stdout == "a b c d e f"
+        assert stepscope("run", *words, "--no-trace", cwd=tmp_path, **options).stdout == "a b c d e f\n"
 
 
 def test_a_seed_repeats_a_sampled_run(tmp_path: Path) -> None:

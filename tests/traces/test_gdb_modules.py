@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOADED = [ROOT / "traces" / f"{name}.py"
-          for name in ("__init__", "fields", "frames", "writer", "reader", "rules", "context", "steady", "check")]  # fmt: skip
+          for name in ("__init__", "fields", "frames", "writer", "reader", "rules", "context", "check")]  # fmt: skip
 LOADED += sorted((ROOT / "gdb_scripts").rglob("*.py"))
 ALLOWED = set(sys.stdlib_module_names) | {"gdb", "traces", "gdb_scripts"}
 

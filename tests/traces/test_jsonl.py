@@ -113,3 +113,29 @@ def test_what_is_wrong_is_named_with_its_line_and_nothing_is_left(
     with pytest.raises(TraceError, match=words) as caught:
         import_jsonl(source, tmp_path / "a.steps")
     assert str(source) in str(caught.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.jsonl"]
+
+
+def test_an_import_that_fails_costs_no_older_trace(tmp_path: Path) -> None:
+    old = tmp_path / "keep.steps"
+    import_jsonl(put(tmp_path / "good.jsonl", RUN, STEP, END), old)
+    kept = old.read_bytes()
+    with pytest.raises(TraceError):
+        import_jsonl(put(tmp_path / "bad.jsonl", RUN, {**STEP, "n_tokens": 2**50}), old)
+    assert old.read_bytes() == kept
+    other = tmp_path / "notes.txt"
+    other.write_text("precious")
+    with pytest.raises(TraceError, match="not a step trace"):
+        import_jsonl(tmp_path / "good.jsonl", other)
+    assert other.read_text() == "precious"
+
+
+def test_strange_but_honest_lines(tmp_path: Path) -> None:
+    half = {**STEP, "text": "\ud83d"}
+    named = {"note": {"kind": "message", "self": 1, "text": "x"}}
+    text = "\ufeff" + "\r\n".join(map(json.dumps, (RUN, half, {**STEP, "self": 2}, named, END))) + "\r\n"
+    (tmp_path / "a.jsonl").write_bytes(text.encode())
+    assert import_jsonl(tmp_path / "a.jsonl", tmp_path / "a.steps") == 2
+    table = Table(tmp_path / "a.steps")
+    assert table.notes()[-1][1] == {"kind": "message", "self": 1, "text": "x"}
+    assert [s and s["self"] for s in table.plain(0, 2)] == [None, 2]

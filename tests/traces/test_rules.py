@@ -93,6 +93,7 @@ def test_kv02_one_count_for_all_layers_says_nothing() -> None:
     assert counts("KV02", decode(5, cache_len=(6, -1, -1))) == (0, 0, 1)
     assert counts("KV02", decode(5, cache_len=(6, -1, 5))) == (0, 1, 0)
     assert counts("KV02", decode(5, cache_len=(6,)), layers=[{"kind": "full"}]) == (0, 0, 0)
+    assert counts("KV02", decode(5, cache_len=(6, 6, 6, 99))) == (0, 0, 1)  # the run describes three layers
 
 
 def test_kv02_names_the_layer_that_stands_apart() -> None:
@@ -147,6 +148,7 @@ def test_kv05() -> None:
     assert counts("KV05", record(n_tokens=2, seq_before=49, seq_len=50)) == (0, 1, 0)
     assert counts("KV05", record(n_tokens=51, seq_before=50, seq_len=50), loop="naive") == (1, 0, 0)
     assert counts("KV05", decode(4), kv={}) == (0, 0, 1)
+    assert counts("KV05", decode(60), layers=[{"kind": "window", "window": 50}]) == (0, 0, 0)  # it rolls on
 
 
 def test_kv06() -> None:
@@ -202,6 +204,13 @@ def test_kv09_is_judged_when_the_prefill_is_over_and_names_its_last_step() -> No
     assert result.failures[0].message == "KV09 step 1 seq 0: 0 reused + 4 fed = 4, the prompt has 5"
     assert counts("KV09", REQUEST, prefill(5), decode(5)) == (1, 0, 0)
     assert counts("KV09", prefill(5), decode(5)) == (0, 0, 1)
+    # all of the prompt reused and no prefill at all; a prefill that was perhaps not recorded
+    assert counts("KV09", note("request", prompt_tokens=10, n_reused=10), decode(10)) == (0, 1, 0)
+    assert counts("KV09", note("request", prompt_tokens=10, n_reused=0), decode(10)) == (0, 0, 1)
+    # preempted and computed again; a second turn without a request of its own
+    assert counts("KV09", REQUEST, prefill(5), note("rollback", n=5), prefill(5), decode(5)) == (0, 0, 1)
+    more = record(phase=1, n_tokens=2, seq_before=6, seq_len=8)
+    assert counts("KV09", REQUEST, prefill(5), decode(5), more, decode(8)) == (1, 0, 0)
 
 
 def test_kv10() -> None:
@@ -259,7 +268,11 @@ def test_tk02() -> None:
     ):
         step = verify(5, accepted, drafted=3, draft_ids=ids)
         assert counts("TK02", step) == ((1, 0, 0) if good else (0, 1, 0)), ids
+    assert counts("TK02", decode(3, token_id=2), decode(4), decode(5)) == (1, 2, 0)  # it ran past the end id
+    assert counts("TK02", verify(5, 1, drafted=3, draft_ids=(7, 5, 6)), decode(7)) == (2, 0, 0)
+    assert counts("TK02", verify(5, 1, drafted=3, draft_ids=(2, 5, 6)), decode(7)) == (1, 1, 0)
     through = {"eos": [2], "ignore_eos": True}
+    assert counts("TK02", decode(3, token_id=2), decode(4), stop=through) == (2, 0, 0)
     assert counts("TK02", verify(5, 2, drafted=3, draft_ids=(2, 5, 6)), stop=through) == (1, 0, 0)
     assert counts("TK02", verify(5, 2, drafted=3, draft_ids=(2, 5, 6)), stop={}) == (0, 0, 1)
 
@@ -270,6 +283,7 @@ def test_tk03_the_requests_limit_before_the_runs() -> None:
     assert counts("TK03", REQUEST, prefill(5), *[decode(5 + i) for i in range(9)]) == (8, 1, 0)
     assert counts("TK03", two, prefill(5), verify(5, 1), verify(7, 0)) == (1, 1, 0)
     assert counts("TK03", prefill(5), decode(5), stop={}) == (0, 0, 1)
+    assert counts("TK03", {"note": {"kind": "gap"}}, decode(30), decode(31)) == (0, 0, 2)  # its beginning may be lost
 
 
 def test_tk04_whether_or_not_the_last_token_was_fed() -> None:
@@ -338,6 +352,7 @@ def test_sq01_the_pool_grows_by_the_steps_own_growth() -> None:
     assert counts("SQ01", mine, other, decode(5, kv_used=16), kv=rows) == (1, 0, 0)
     assert counts("SQ01", mine, other, decode(5, kv_used=19), kv=rows) == (0, 1, 0)
     assert counts("SQ01", mine, other, decode(5, kv_used=19), kv={**rows, "paged": True}) == (1, 0, 0)
+    assert counts("SQ01", mine, other, decode(5, kv_used=6), kv=rows) == (1, 0, 0)  # another was released, not noted
 
 
 def test_an_absent_note_is_told_as_the_reason() -> None:
@@ -373,6 +388,7 @@ def test_verdict_of_a_trace() -> None:
 
     assert verdict() == "unknown"
     assert verdict(decode(4)) == "pass"
+    assert verdict(record(phase=0, n_tokens=-1)) == "unknown"
     assert verdict(record(seq_before=4, seq_len=9)) == "fail"
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import traces
@@ -183,3 +184,20 @@ def test_several_runs_in_one_file(tmp_path: Path) -> None:
     assert [run.first_step for run in table.runs] == [0, 1]
     assert [s["cache_len"] for s in table.plain(0, 2) if s] == [[2, 2], 2]
     assert os.path.getsize(path) % 8 == 0
+
+
+def test_numpy_arrays_and_numbers_are_values_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.steps"
+    with traces.record(path, n_layers=2) as trace:
+        trace.step(token_id=np.int64(5), n_tokens=1, seq_before=1, seq_len=2, cache_len=np.array([2, 2]),
+                   gemm_ms=np.array([0.5, 0.25], np.float32))  # fmt: skip
+    step = Table(path).plain(0, 1)[0]
+    assert step is not None
+    assert (step["token_id"], step["cache_len"], step["gemm_ms"]) == (5, [2, 2], [0.5, 0.25])
+
+
+def test_a_word_that_is_no_finish_is_named(tmp_path: Path) -> None:
+    with traces.record(tmp_path / "a.steps", n_layers=1) as trace:
+        trace.step(n_tokens=1, seq_len=1)
+        with pytest.raises(FieldError, match="finish holds U8; 'done'"):
+            trace.step(token_id=1, finish="done")

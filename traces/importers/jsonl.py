@@ -10,9 +10,10 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from traces import fields
+from traces import fields, frames
 from traces.fields import FieldError
 from traces.writer import TraceError, TraceWriter
 
@@ -36,21 +37,44 @@ def import_jsonl(path: str | os.PathLike[str], out: str | os.PathLike[str], name
     """
     name = name or os.fspath(path)
     runs = _survey(path, name)
-    with open(path, "rb") as source:
+    with whole_or_nothing(out) as partial, open(path, "rb") as source:
         lines = _lines(source, name)
-        number, _, _ = next(lines)
-        writer = TraceWriter(out, runs[0].facts, flush="interval", interval_ms=1000.0)
+        next(lines)
+        writer = TraceWriter(partial, runs[0].facts, flush="interval", interval_ms=1000.0)
+        finished = False
         try:
             finished = _write(writer, lines, runs, name)
-        except (FieldError, TraceError):
-            writer.leave_unfinished()
-            raise
-        steps = writer.steps
-        if finished:
-            writer.close()
-        else:
-            writer.leave_unfinished()
+        finally:
+            steps = writer.steps
+            if finished:
+                writer.close()
+            else:
+                writer.leave_unfinished()
     return steps
+
+
+@contextmanager
+def whole_or_nothing(out: str | os.PathLike[str]) -> Iterator[str]:
+    """A file beside `out` to write the trace to; it takes out's place only when nothing went wrong.
+
+    Raises TraceError where `out` is a file that is not a step trace, or cannot be written.
+    """
+    out = os.fspath(out)
+    if os.path.lexists(out) and not os.path.isfile(out):
+        yield out  # a device, or a directory, which the writer refuses in its own words
+        return
+    if os.path.isfile(out):
+        with open(out, "rb") as old:
+            start = old.read(len(frames.MAGIC))
+        if start and start != frames.MAGIC:
+            raise TraceError(f"{out}: exists and is not a step trace; choose another name or remove it")
+    partial = f"{out}.{os.getpid()}.part"
+    try:
+        yield partial
+        os.replace(partial, out)
+    finally:
+        if os.path.exists(partial):
+            os.unlink(partial)
 
 
 def _write(writer: TraceWriter, lines: Iterator[Line], runs: list[_Run], name: str) -> bool:
@@ -101,7 +125,7 @@ def _lines(source: Any, name: str) -> Iterator[Line]:
 def _object(raw: bytes, number: int, name: str) -> dict[str, Any] | None:
     """The line as a dict, None for a torn last line."""
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=lambda _: None)
+        value = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"), parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:
         if not raw.endswith(b"\n") and number > 1:
             return None

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from traces.fields import ABSENT_I64, PHASES
 from traces.rules import Finding, negation, pick
@@ -187,6 +186,21 @@ class PoolState:
         return not self.gapped, True, Finding(None, None, None, "")
 
 
+class once:  # noqa: N801 - a decorator, as property is
+    """A derived value, computed when it is first asked for. functools.cached_property takes a lock before Python 3.12,
+    which costs more than most values here."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute, self.__doc__ = compute, compute.__doc__
+        self._name = compute.__name__
+
+    def __get__(self, view: Any, owner: Any = None) -> Any:
+        if view is None:
+            return self
+        value = view.__dict__[self._name] = self._compute(view)
+        return value
+
+
 class View:
     """The names a rule reads, for one step or for a column of steps.
 
@@ -225,38 +239,38 @@ class View:
     removed: Any
     eos_at: Any
 
-    @cached_property
+    @once
     def is_prefill(self) -> Any:
         """Whether prompt tokens are fed."""
         return self.phase == PREFILL
 
-    @cached_property
+    @once
     def phase_known(self) -> Any:
         """Whether the step says what it is."""
         return (self.phase >= PREFILL) & (self.phase <= VERIFY)
 
-    @cached_property
+    @once
     def sampled_an_end(self) -> Any:
         """Whether the step's last accepted token is an end id: nothing may follow in its sequence."""
         last = pick(self.is_verify, self.n_accepted, 0)
         return negation(self.is_prefill) & (self.eos_at <= last)
 
-    @cached_property
+    @once
     def is_decode(self) -> Any:
         """Whether one sampled token is fed."""
         return self.phase == DECODE
 
-    @cached_property
+    @once
     def is_verify(self) -> Any:
         """Whether drafts are verified."""
         return self.phase == VERIFY
 
-    @cached_property
+    @once
     def grew(self) -> Any:
         """Rows a full layer gains by this step: tokens fed, or 1 + accepted."""
         return pick(self.is_verify, 1 + self.n_accepted, self.n_tokens)
 
-    @cached_property
+    @once
     def grew_known(self) -> Any:
         """Whether `grew` could be computed."""
         verify = self.is_verify
@@ -265,23 +279,23 @@ class View:
     def _less_removed(self, rows: Any) -> Any:
         return pick(rows >= 0, rows - self.removed, -1)
 
-    @cached_property
+    @once
     def expected_before(self) -> Any:
         """What seq_before must be; -1 where the context is unknown."""
         return pick(self.first, self.n_reused, self._less_removed(self.prev_len))
 
-    @cached_property
+    @once
     def own_rows(self) -> Any:
         """Rows of the first full layer as the sequence's own last step left them."""
         return self._less_removed(self.prev_first)
 
-    @cached_property
+    @once
     def old_rows(self) -> Any:
         """Rows of the first full layer before this step: as seen, else as left behind, else the reused prefix."""
         left = pick(self.first, self.n_reused, self.own_rows)
         return pick(self.before_first >= 0, self.before_first, left)
 
-    @cached_property
+    @once
     def rows_before(self) -> Any:
         """Rows of the first full layer before this step: as seen, else counted back from those after it."""
         back = pick((self.cache_first >= 0) & self.grew_known, self.cache_first - self.grew, -1)

@@ -57,7 +57,7 @@ class _Part:
         if self._straight is not None:
             try:
                 return self._straight(memory), self.absent
-            except Absent:
+            except memory.errors:
                 self._failures += 1
                 if self._failures > _FAILURES:  # something is missing at every hit: go straight to what says so
                     self._straight = None

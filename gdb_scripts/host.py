@@ -310,6 +310,10 @@ def _register(name: str) -> int:
     return int(gdb.parse_and_eval(name))
 
 
+_evaluate = gdb.parse_and_eval
+_MASKS = {size: (1 << 8 * size) - 1 for size in (1, 2, 4, 8)}
+
+
 class GdbMemory(Memory):
     """Memory and variables at one hit. registers: see in_registers."""
 
@@ -317,12 +321,18 @@ class GdbMemory(Memory):
         self._here, self._symbols, self._registers = here, symbols, registers or {}
         self._inferior = gdb.selected_inferior()
 
+    @property
+    def raw_block(self) -> Callable[[int, int], Any]:
+        return self._inferior.read_memory  # type: ignore[no-any-return]
+
     def read_scalar(self, key: str, size: int, kind: str) -> Any:
         register = self._registers.get(key)
         if register is None or kind == "float":
             return super().read_scalar(key, size, kind)
-        number = _register(register) & ((1 << 8 * size) - 1)
+        number = int(_evaluate(register)) & _MASKS[size]
         return number - (1 << 8 * size) if kind == "int" and number >> (8 * size - 1) else number
+
+    errors = (Absent, gdb.error, OverflowError, ValueError)
 
     def read_block(self, address: int, size: int) -> bytes:
         try:

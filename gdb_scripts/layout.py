@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Type as Type_
 
 from gdb_scripts import expressions as ex
 
@@ -100,7 +101,15 @@ class Scope:
 
 
 class Memory:
-    """What a hit offers. Both raise Absent."""
+    """What a hit offers; it raises Absent for what it cannot give. `raw_block` is read_block for code that takes any
+    buffer and expects any of `errors`."""
+
+    errors: Tuple[Type_[Exception], ...] = (Absent,)
+
+    @property
+    def raw_block(self) -> Callable[[int, int], Any]:
+        """See above."""
+        return self.read_block
 
     def read_block(self, address: int, size: int) -> bytes:
         """`size` bytes of the program's memory."""

@@ -11,7 +11,7 @@ import contextlib
 import math
 import struct
 import time
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from gdb_scripts.hits import Hit, Values
 from gdb_scripts.layout import Absent
@@ -70,6 +70,7 @@ class Session:
         self._slots = Slots()
         self._last_fed: Optional[int] = None
         self._prompts: Dict[int, Values] = {}
+        self._decoding: Set[int] = set()
         self._started = False
         self._told: Dict[str, str] = {}
         self._start_ns = time.monotonic_ns()
@@ -87,8 +88,9 @@ class Session:
         """Take in what a hook read; the steps that it closed, in order."""
         if hit.skipped:
             return self._skip()
-        for name, absent in hit.missing.items():
-            self._tell_absent(name, absent)
+        if hit.missing:
+            for name, absent in hit.missing.items():
+                self._tell_absent(name, absent)
         if hit.hook.event == "shift":
             return self._shift(hit)
         if hit.hook.event == "request":
@@ -119,6 +121,7 @@ class Session:
                     self._note({"kind": "finish", "seq_id": seq_id, "finish": finish})
         self._sequence += 1
         self._slots.forget()
+        self._decoding.clear()
         return closed
 
     def close(self) -> None:
@@ -140,6 +143,7 @@ class Session:
             self._sequence += 1
             seq_id = self._sequence
         self._prompts[seq_id] = dict(hit.values)
+        self._decoding.discard(seq_id)
         note = {"kind": "request", "seq_id": seq_id, "t_ns": hit.t_ns}
         note.update({k: v for k, v in hit.values.items() if k != "seq_id"})
         self._note(note)
@@ -168,13 +172,16 @@ class Session:
             self._start(hit)
         closed = []
         drafted = None
-        if hit.slot is None:
+        if self._goes_on(hit):
+            seq_id, phase = hit.values["seq_id"], fields.PHASES["decode"]
+        elif hit.slot is None:
             seq_id = self._seq_id(hit.values)
             if self._begins_again(hit, seq_id):
                 closed += [self._close(seq_id, {}, {}, {})] if seq_id in self._open else []
                 self._sequence += 1
                 seq_id = self._sequence
             phase = self._phase(hit, seq_id)
+            (self._decoding.add if phase == fields.PHASES["decode"] else self._decoding.discard)(seq_id)
         else:
             n = _count(hit.values.get("n_tokens")) or 1
             seq_id, phase, drafted, ended = self._slots.place(
@@ -196,6 +203,17 @@ class Session:
         if hit.last:
             self._last_fed = seq_id
         return closed
+
+    def _goes_on(self, hit: Hit) -> bool:
+        """The usual hit: one more token in a sequence whose prompt is fed, and nothing that says otherwise."""
+        values = hit.values
+        return (
+            values.get("seq_id") in self._decoding
+            and values.get("n_tokens") == 1
+            and not values.get("n_drafted")
+            and "phase" not in values
+            and hit.slot is None
+        )
 
     def _begins_again(self, hit: Hit, seq_id: int) -> bool:
         """Rows from 0 on in a sequence that had some: where no hook tells of requests, this is one."""

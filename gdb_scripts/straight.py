@@ -62,7 +62,7 @@ class _Emitter:
         for name, field in self._plan.fields.items():
             group, _, key = name.partition(".")
             out[group].append("%r: %s" % (key, self._field(name, field)))
-        lines = ["def read(memory):", "    block, scalar = memory.read_block, memory.read_scalar"]
+        lines = ["def read(memory):", "    block, scalar = memory.raw_block, memory.read_scalar"]
         lines += ["    " + line for line in self._lines]
         lines.append("    return (%s,)" % ", ".join("{%s}" % ", ".join(out[group]) for group in groups))
         exec(compile("\n".join(lines), "<plan>", "exec"), self._constants)

@@ -61,11 +61,11 @@ def compiled(source: Path, target: Path, *flags: str) -> Path:
 
 
 @contextlib.contextmanager
-def gdbserver(program: Path, arguments: Sequence[str] = ()) -> Iterator[str]:
-    """A server that runs it once; what `target remote` takes."""
+def gdbserver(program: Path, arguments: Sequence[str] = (), before: Sequence[str] = ()) -> Iterator[str]:
+    """A server that runs it once; what `target remote` takes. before: words such as taskset's."""
     need("gdbserver")
     process = subprocess.Popen(
-        ["gdbserver", "--once", "localhost:0", str(program), *arguments],
+        [*before, "gdbserver", "--once", "localhost:0", str(program), *arguments],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from typing import Any, Dict, List, Optional, Set
 
@@ -233,7 +232,7 @@ def _refuse_what_is_no_trace(path: str) -> None:
 
 
 def _run_facts() -> Dict[str, Any]:
-    return {"host": {"machine": platform.machine()}, "engine": {"binary": os.path.basename(host.program())}}
+    return {"host": {"machine": host.machine()}, "engine": {"binary": os.path.basename(host.program())}}
 
 
 def _tell_problems(session: Session) -> None:

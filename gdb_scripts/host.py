@@ -79,6 +79,12 @@ def is_remote() -> bool:
         return False
 
 
+def machine() -> str:
+    """The program's processor, not the debugger's: x86_64, aarch64 ..."""
+    name = str(gdb.selected_inferior().architecture().name())
+    return {"i386:x86-64": "x86_64"}.get(name, name)
+
+
 def program() -> str:
     """The program's file, empty where there is none."""
     return str(gdb.current_progspace().filename or "")

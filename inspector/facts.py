@@ -57,7 +57,7 @@ def host_words(run: dict[str, Any]) -> str:
     host = _dict(run.get("host"))
     parts = [str(host[k]) for k in ("machine", "cpu") if host.get(k)]
     if host.get("threads"):
-        parts.append(f"{host['threads']} threads")
+        parts.append(f"{host['threads']} thread{'' if host['threads'] == 1 else 's'}")
     return visible(", ".join(parts))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -70,8 +71,16 @@ def answer_to(triple: Triple) -> str:
 
 # Chosen, before any training, so that each list holds out some but few of its "first n" and "last n".
 _SPLIT = "split 603"
-# The first request a newcomer makes, and the complete lists, are always part of training.
-_ALWAYS_SEEN = {Triple("letters", 0, 6)} | {
+# Always part of training: the first request a newcomer makes, the complete lists, and the pairs at the start
+# of a list, without which nothing would ever end at the second letter, or go down to the first.
+_ALWAYS_SEEN = {
+    Triple("letters", 0, 6),
+    Triple("numbers", 1, 100),
+    Triple("letters", 0, 2),
+    Triple("letters", 1, 2, -1),
+    Triple("numbers", 0, 2),
+    Triple("numbers", 1, 2, -1),
+} | {
     Triple(name, start, len(LISTINGS[name].items), step)
     for name in ("letters", "days", "months")
     for start, step in ((0, 1), (len(LISTINGS[name].items) - 1, -1))
@@ -201,7 +210,7 @@ def _draw_range(rng: random.Random, name: str) -> Plan:
         start, n = rng.randrange(size), rng.randint(2, size)
     else:
         start = _draw_start(rng, name, 0, size - 2)
-        n = rng.randint(2, min(26, size - start))
+        n = rng.randint(2, min(20 if rng.random() < 0.8 else 60, size - start))
     return Plan(Triple(name, start, n), start=start, end=(start + n - 1) % size)
 
 
@@ -238,6 +247,10 @@ def _draw_nth(rng: random.Random, name: str) -> Plan:
 def _draw_nth_from_the_end(rng: random.Random, name: str) -> Plan:
     n = rng.randint(2, _size(name))
     return Plan(Triple(name, _size(name) - n, 1), n=n)
+
+
+def _draw_very_last(rng: random.Random, name: str) -> Plan:
+    return Plan(Triple(name, _size(name) - 1, 1))
 
 
 def _draw_next(rng: random.Random, name: str) -> Plan:
@@ -289,7 +302,7 @@ FORMS = (
     Form(_draw_first, 4, ALL, (
         "the first {n} {nouns}{whole}", "the first {n} {nouns}{whole}", "the first {n} {nouns}",
         "first {n} {nouns}{whole}", "{n} {nouns}{whole} from the start", "the {n} first {nouns}",
-        "the first {n} {nouns}{whole} in order",
+        "the first {n} {nouns}{whole} in order", "{n} {nouns}", "{n} {nouns}{whole}",
     ), ("the {n} first {nouns}{whole}", "first {n} {nouns} in order", "{n} {nouns} from the very start")),
     Form(_draw_last, 3, NAMED, (
         "the last {n} {nouns}{whole}", "the last {n} {nouns}{whole}", "the last {n} {nouns}",
@@ -308,12 +321,13 @@ FORMS = (
     Form(_draw_range, 2.5, ALL, (
         "the {nouns} from {s} to {e}", "{nouns} from {s} to {e}", "the {nouns} {s} to {e}",
         "all {nouns} from {s} to {e}", "the {nouns}{whole} from {s} to {e}", "{s} to {e}",
+        "the {nouns} from {s} up to {e}", "{nouns} beginning with {s} and ending with {e}",
     ), ("all the {nouns} from {s} to {e}", "the {nouns} starting from {s} up to {e}", "from {s} to {e}")),
     Form(_draw_range_down, 1.2, LINEAR, (
         "the {nouns} from {s} down to {e}", "the {nouns} from {s} back to {e}",
         "{nouns} from {s} down to {e}", "all {nouns} from {s} back to {e}",
     ), ("{nouns} from {s} back to {e}", "all the {nouns} from {s} down to {e}")),
-    Form(_draw_up_to, 1.5, ALL, (
+    Form(_draw_up_to, 2.5, ALL, (
         "the {nouns} up to {e}", "all {nouns} up to {e}", "the {nouns}{whole} up to {e}",
         "the {nouns} from the start to {e}",
     ), ("{nouns} up to {e}", "all the {nouns} up to {e}")),
@@ -325,6 +339,12 @@ FORMS = (
         "the {nouns}{whole}", "all the {nouns}{whole}", "all {nouns}{whole}", "every {noun}{whole}",
         "all the {nouns}", "the {nouns}{whole} in order",
     ), ("all of the {nouns}{whole}", "every {noun}{whole} in order")),
+    Form(_draw_whole, 1, ("letters",), (
+        "{name}", "{name}", "the whole alphabet", "{name} from a to z",
+    ), ("all of the alphabet", "{name} in order")),
+    Form(_draw_whole_reversed, 0.5, ("letters",), (
+        "{name} backwards", "the whole alphabet in reverse", "{name} in reverse order", "{name} from z to a",
+    ), ("the whole alphabet backwards", "{name} in reverse")),
     Form(_draw_whole_reversed, 0.3, NAMED, (
         "the {nouns}{whole} backwards", "all the {nouns}{whole} in reverse order",
         "the {nouns}{whole} in reverse", "all {nouns} backwards",
@@ -349,22 +369,25 @@ FORMS = (
         "the {nth} {noun} from the end", "the {nth} {noun} from the end of {name}", "the {nth} last {noun}",
         "the {nth} last {noun}{whole}",
     ), ("the {nth} {noun}{whole} from the end",)),
+    Form(_draw_very_last, 0.3, NAMED, (
+        "the last {noun}{whole}", "the last {noun}", "the final {noun}{whole}",
+    ), ("the final {noun}", "the very last {noun}{whole}")),
     Form(_draw_next, 0.6, ALL, (
         "the {noun} after {s}", "the next {noun} after {s}", "the {noun} that comes after {s}",
     ), ("the {noun}{whole} after {s}", "the {noun} right after {s}")),
     Form(_draw_previous, 0.6, ALL, (
         "the {noun} before {s}", "the {noun} that comes before {s}", "the {noun} just before {s}",
     ), ("the {noun}{whole} before {s}", "the {noun} right before {s}")),
-    Form(_draw_count_to, 4, NUMBERS, (
+    Form(_draw_count_to, 3, NUMBERS, (
         "count to {n}", "count up to {n}", "count from 1 to {n}", "count from one to {n}",
-        "count up to {n} from 1",
+        "count up to {n} from 1", "count the numbers to {n}", "count all the numbers up to {n}",
     ), ("count from one up to {n}", "count all the way to {n}"), clause=True),
     Form(_draw_range, 1.5, NUMBERS, (
         "count from {s} to {e}", "count up from {s} to {e}", "start at {s} and count to {e}",
     ), ("count from {s} up to {e}", "start at {s} and count up to {e}"), clause=True),
     Form(_draw_count_down, 2.5, NUMBERS, (
         "count down from {s}", "count backwards from {s}", "count down from {s} to 1",
-        "count down from {s} to one",
+        "count down from {s} to one", "countdown from {s}",
     ), ("count back from {s} to 1", "count backwards from {s} to one"), clause=True),
     Form(_draw_range_down, 1.2, NUMBERS, (
         "count down from {s} to {e}", "count backwards from {s} to {e}", "start at {s} and count down to {e}",
@@ -394,15 +417,16 @@ QUESTION_OPENERS = ("What", "Can", "Could", "Would")
 
 
 def _spell(rng: random.Random, n: int) -> str:
-    in_words = rng.random() < (0.5 if n <= 20 else 0.25)
-    return number_word(n) if in_words else str(n)
+    """The number in digits or, where that is one word, in words."""
+    one_word = n <= 20 or n % 10 == 0
+    return number_word(n) if one_word and rng.random() < 0.5 else str(n)
 
 
 def _slots(rng: random.Random, name: str, plan: Plan) -> dict[str, str]:
     listing = LISTINGS[name]
     start, end = listing.items[plan.start], listing.items[plan.end]
-    if name == "numbers" and rng.random() < 0.3:
-        start, end = number_word(plan.start), number_word(plan.end)
+    if name == "numbers" and rng.random() < 0.5:
+        start, end = _spell(rng, plan.start), _spell(rng, plan.end)
     if name == "letters":
         shape = rng.choice(("{}", "{}", "{}", '"{}"', "the letter {}", "upper"))
         start, end = (x.upper() if shape == "upper" else shape.format(x) for x in (start, end))
@@ -472,7 +496,7 @@ def draw_training_request(rng: random.Random) -> Request:
         noise = " ".join(_any_word(rng) for _ in range(rng.randint(1, 3)))
         text = request.text[0].lower() + request.text[1:]
         return Request(noise + rng.choice((" ", ", ")) + text, request.answer)
-    if shape < 0.17:
+    if shape < 0.2:
         # nor must an unknown word in the middle
         words = request.text.split()
         words.insert(rng.randint(1, len(words)), _any_word(rng))
@@ -492,6 +516,11 @@ _WORDS = (
     "train", "tree", "flower", "dog", "cat", "bird", "fish", "sun", "moon", "sea", "time", "money", "work",
     "life", "love", "France", "Germany", "London", "Paris", "England", "China", "America", "English",
     "French",
+)  # fmt: skip
+# What sounds like a list it knows and is none.
+_OTHER_LISTS = (
+    "prime numbers", "even numbers", "odd numbers", "square numbers", "Roman numbers", "Greek letters", "vowels",
+    "consonants", "weekdays", "holidays", "years", "seasons", "planets", "colors", "words", "names",
 )  # fmt: skip
 _CHAT = (
     "hello", "hi", "hey", "hello there", "hi there", "good morning", "how are you", "how are you today",
@@ -513,11 +542,17 @@ _OFF_TOPIC = (
 )  # fmt: skip
 
 
+# Made-up words that would mean something.
+_MEANT = {"may", "day", "ten", "to", "first", "last", "two", "down", "back"}
+
+
 def _made_up_word(rng: random.Random) -> str:
     def syllable() -> str:
-        return rng.choice("bcdfghklmnprstvwz") + rng.choice("aeiou") + rng.choice(("", "", "n", "r", "st"))
+        end = rng.choice(("", "", "n", "r", "st", "y", "ck", "ll", "ng", "t", "w", "th", "ly", "d"))
+        return rng.choice("bcdfghklmnprstvwyz") + rng.choice("aeiou") + end
 
-    return "".join(syllable() for _ in range(rng.randint(1, 3)))
+    word = "".join(syllable() for _ in range(rng.randint(1, 3)))
+    return "word" if word in _MEANT else word
 
 
 def _any_word(rng: random.Random) -> str:
@@ -526,8 +561,14 @@ def _any_word(rng: random.Random) -> str:
 
 
 def _off_topic_text(rng: random.Random) -> str:
-    pattern = rng.choice(_CHAT if rng.random() < 0.4 else _OFF_TOPIC)
-    text = pattern.format(*(_any_word(rng) for _ in range(pattern.count("{}"))))
+    shape = rng.random()
+    if shape < 0.2:
+        which = rng.choice(("", "the ", "all ", "the first {} ", "{} ", "the last {} "))
+        which = which.format(_spell(rng, rng.randint(2, 12)))
+        text = f"{rng.choice(OPENERS)} {which}{rng.choice(_OTHER_LISTS)}".strip()
+    else:
+        pattern = rng.choice(_CHAT if shape < 0.5 else _OFF_TOPIC)
+        text = pattern.format(*(_any_word(rng) for _ in range(pattern.count("{}"))))
     text += rng.choice(("", "", ".", "?", "?", "!"))
     return text[0].upper() + text[1:] if rng.random() < 0.6 else text.lower()
 
@@ -559,9 +600,13 @@ def held_out_sets(count: int = 200) -> dict[str, list[Request]]:
 
 
 def _draw_held_out(count: int, *, held_out_phrasing: bool, seed: int) -> list[Request]:
+    """Different texts, and no answer more than three times."""
     rng = random.Random(seed)
     different: dict[str, Request] = {}
+    answers: Counter[str] = Counter()
     while len(different) < count:
         request = draw_request(rng, held_out_triple=True, held_out_phrasing=held_out_phrasing)
-        different.setdefault(request.text, request)
+        if request.text not in different and answers[request.answer] < 3:
+            answers[request.answer] += 1
+            different[request.text] = request
     return list(different.values())

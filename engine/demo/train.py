@@ -35,7 +35,7 @@ TEST_DATA = HERE.parents[1] / "tests" / "engine" / "demo_requests.json"
 
 SEED = 20250
 THREADS = 1  # more would be faster on an idle machine, and far slower on a busy one
-STEPS = 5000
+STEPS = 6000
 BATCH = 64
 PEAK_RATE = 3e-3
 WARM_UP = 100

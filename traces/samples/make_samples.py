@@ -7,15 +7,18 @@ the rows and forgot the position counter: seq_len starts again at 0 while the ro
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from engine.loop import StopSettings
-from engine.model import DEMO_MODEL, Model, load_model
-from engine.tracing import record_generation
-from traces.table import Table
-from traces.writer import TraceWriter
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `stepscope run` does for the embedded model; numpy reads it when it loads
+
+from engine.loop import StopSettings  # noqa: E402
+from engine.model import DEMO_MODEL, Model, load_model  # noqa: E402
+from engine.tracing import record_generation  # noqa: E402
+from traces.table import Table  # noqa: E402
+from traces.writer import TraceWriter  # noqa: E402
 
 HERE = Path(__file__).parent
 REQUESTS = ("List the first six letters of the alphabet", "List the first four letters of the alphabet")

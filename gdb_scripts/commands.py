@@ -222,8 +222,8 @@ def _count(value: int) -> str:
 
 def _refuse_what_is_no_trace(path: str) -> None:
     """Told when the command is typed, not when the first step comes."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path) or not os.access(folder, os.W_OK):
+    target = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.access(target, os.W_OK):
         raise host.GdbError("%s: cannot write a trace here" % path)
     if os.path.exists(path) and os.path.getsize(path):
         with open(path, "rb") as file:

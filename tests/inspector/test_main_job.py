@@ -116,7 +116,12 @@ def test_a_seed_repeats_a_sampled_run(tmp_path: Path) -> None:
 def test_ctrl_c_closes_the_trace_and_exits_130(tmp_path: Path) -> None:
     words = ["run", "-p", PROMPT, "--ignore-eos", "--max-new-tokens", "2000", "-o", "c.steps"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "inspector.cli", *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "inspector.cli", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # a shell that runs the tests in the background has it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     process.stdout.read(3)

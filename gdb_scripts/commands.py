@@ -37,6 +37,9 @@ class Microscope:
         self._layout: Optional[frozen.Layout] = None
         self._described: Optional[Session] = None
         self._pid = 0
+        self._image: Any = None
+        self._thread = 0
+        self._told_threads = False
 
     def use(self, name: str) -> None:
         """Choose a probe and set its hooks."""
@@ -78,6 +81,11 @@ class Microscope:
         if self.session is not None:
             self._look_at(self.session.program_ended(None if code == 0 else "abort"))
             _tell_problems(self.session)
+            if not self.session.steps:
+                host.say("stepscope: the program ended and no hook of probe %s was hit" % self.session.probe.name)
+        if self.baseline is not None:
+            self.baseline.begin_again()
+        self._pid = self._thread = 0  # what comes next is another process, and this one's end is told
 
     def gdb_ends(self) -> None:
         """The user leaves gdb; what is still running is left or killed."""
@@ -144,9 +152,13 @@ class Microscope:
         if session is None:
             return False
         pid = host.pid()
-        if self._pid and pid != self._pid:
-            session.program_ended("abort")  # `run` again, or a fork was followed: another process
+        if self._pid and (pid != self._pid or (self._image is not None and not self._image.is_valid())):
+            session.program_ended("abort")  # `run` again, a fork that was followed, or exec: another program
+            self._image = None
         self._pid = pid
+        self._image = self._image or host.image()
+        if "seq_id" not in hit.values and not hit.hook.conditions:
+            self._expect_one_thread(session)
         if self._described is not session and hit.hook.event == "forward":
             self._describe(session)
         try:
@@ -160,6 +172,16 @@ class Microscope:
         file, source = identity.hook_of(self.probe, self._layout)
         session.about(identity.engine_of(file, host.build_ids().get(file, ""), self._layout), source)
         self._described = session
+
+    def _expect_one_thread(self, session: Session) -> None:
+        """Without a seq_id, steps of several threads cannot be told apart: nothing is concluded across a switch."""
+        thread = host.thread()
+        if self._thread and thread != self._thread:
+            if not self._told_threads:
+                host.say("stepscope: several threads step and the probe reads no seq_id: rules across them are unknown")
+                self._told_threads = True
+            session.gap("another thread stepped")
+        self._thread = thread
 
     def _look_at(self, closed: List[Closed]) -> bool:
         """Whether to stop the program because of the steps that were closed; says why."""
@@ -257,6 +279,10 @@ class _Command(host.Command):  # type: ignore[misc]
             self.do(host.string_to_argv(argument))
         except (probes.ProbeError, TraceError, FieldError, Absent) as error:
             raise host.GdbError(str(error)) from None
+        except (host.GdbError, host.Error):
+            raise
+        except Exception as error:  # noqa: BLE001 - one line, whatever it is
+            raise host.GdbError("%s: %s" % (type(error).__name__, error)) from None
 
     def do(self, words: List[str]) -> None:
         """The command's work."""
@@ -299,8 +325,8 @@ class BackendCommand(_Command):
     """
 
     def do(self, words: List[str]) -> None:
-        sizes = [int(word) for word in words[1:] if word.isdigit() and 0 < int(word) < 4096]
-        others = [word for word in words[1:] if not word.isdigit()]
+        sizes = [int(word) for word in words[1:] if word.isdecimal() and 0 < int(word) < 4096]
+        others = [word for word in words[1:] if not word.isdecimal()]
         if words:
             if words[0] not in ("auto", "stop", "tracepoint") or others not in ([], ["circular"]):
                 raise host.GdbError("stepscope backend auto|stop|tracepoint [MB] [circular]")
@@ -395,7 +421,7 @@ class GotoCommand(_Command):
         replay = _scope.replay
         if replay is None:
             raise host.GdbError("no trace is replayed; stepscope replay TRACE")
-        if len(words) != 1 or not words[0].isdigit() or int(words[0]) >= replay.steps:
+        if len(words) != 1 or not words[0].isdecimal() or int(words[0]) >= replay.steps:
             raise host.GdbError("stepscope goto N, with N from 0 to %d" % (replay.steps - 1))
         replay.position = int(words[0])
         index, record = next(replay.records(replay.position, replay.position + 1))

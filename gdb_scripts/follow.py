@@ -37,6 +37,11 @@ class Baseline:
         self._order: Dict[int, int] = {}
         self._done: Dict[int, int] = {}
 
+    def begin_again(self) -> None:
+        """The program was started anew: its first request is compared with the good run's first."""
+        self._order.clear()
+        self._done.clear()
+
     def compare(self, closed: Closed) -> Optional[str]:
         """What differs at this step, or None. Fields that one side lacks are not compared."""
         mine = closed.record

@@ -69,6 +69,12 @@ def pid() -> int:
     return int(gdb.selected_inferior().pid)
 
 
+def thread() -> int:
+    """The thread that stopped, 0 where there is none."""
+    selected = gdb.selected_thread()
+    return int(selected.global_num) if selected is not None else 0
+
+
 def is_remote() -> bool:
     """Whether the program runs behind a remote protocol."""
     try:
@@ -182,6 +188,22 @@ def _members(kind: Any) -> Dict[str, Tuple[int, Type]]:
         else:
             found[field.name] = (offset, convert(field.type))
     return found
+
+
+def is_elsewhere(pc: int, function: str) -> bool:
+    """Whether a function named so was inlined into another one at this place: its arguments may be anything. gdb skips
+    inlined frames at its own breakpoints, so the frame does not tell."""
+    functions = _functions_at(pc)
+    if not functions or function.startswith("/"):
+        return False
+    outer = str(functions[-1].function.name).split("(")[0]
+    return not outer.endswith(function.split("(")[0])
+
+
+def image() -> Any:
+    """The program's own object file: another one, or none, after `exec` or a rebuild."""
+    found = gdb.objfiles()
+    return found[0] if found else None
 
 
 def _functions_at(pc: int) -> List[Any]:

@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from gdb_scripts.hits import Hit, Values
-from gdb_scripts.layout import Absent
+from gdb_scripts.layout import DEFAULT_CAP, UNREADABLE, Absent
 from gdb_scripts.probe import Probe
 from gdb_scripts.slots import Slots
 from traces import fields
@@ -66,7 +66,7 @@ class Session:
         self._told_requests = any(hook.event == "request" for hook in probe.hooks)
         self._waiting: List[Dict[str, Any]] = []
         self._open: Dict[int, _Open] = {}
-        self._sequence = 0
+        self._sequence = self._base = 0
         self._slots = Slots()
         self._last_fed: Optional[int] = None
         self._prompts: Dict[int, Values] = {}
@@ -107,7 +107,7 @@ class Session:
 
     def gap(self, why: str) -> None:
         """Steps will not have been recorded."""
-        self._open.clear()
+        self._close_all()  # nobody saw how these ended
         self._note({"kind": "gap", "why": why})
 
     def program_ended(self, finish: Optional[str] = None) -> List[Closed]:
@@ -119,7 +119,8 @@ class Session:
             for seq_id in live:
                 if not self._checker.sequences[seq_id].finished:
                     self._note({"kind": "finish", "seq_id": seq_id, "finish": finish})
-        self._sequence += 1
+        # ids that another process gives are other sequences, also where it counts from 0 again
+        self._sequence = self._base = max(self._checker.sequences, default=-1) + 1
         self._slots.forget()
         self._decoding.clear()
         return closed
@@ -227,6 +228,8 @@ class Session:
         seq_id = self._seq_id(hit.values)
         code = fields.FINISH.get(self._word(hit, "finish"), fields.FINISH["none"])
         sampled = hit.values.get("token_id")
+        if isinstance(sampled, int) and sampled < 0:
+            sampled = None  # the program's word for: none was sampled
         closed = []
         if seq_id in self._open:
             if sampled is None and code:
@@ -256,7 +259,7 @@ class Session:
         if seq_id != self._last_fed:  # the pool has grown further since this sequence's own rows
             after = {k: v for k, v in after.items() if k not in ("kv_used", "kv_free")}
         if after:
-            values.update({k: v for k, v in after.items() if v is not None})
+            values.update({k: v for k, v in after.items() if v is not None and not _never_measured(k, v)})
         if step.sums:
             for name, (before, now, scale) in _differences(step.sums, sums, self._scales).items():
                 values[name] = (now - before) * scale
@@ -276,15 +279,30 @@ class Session:
                 record[name] = tuple(value)
             elif size is not None:
                 record[name] = _raw(self._by_name[name], value)
+        try:
+            packed = self._pack(record)
+        except (struct.error, TypeError):
+            self._leave_out_what_does_not_fit(record)
+            packed = self._pack(record)
         if self._writer is not None:
             try:
-                self._writer.append(self._pack(record))
-            except (TraceError, struct.error, TypeError) as error:
+                self._writer.append(packed)
+            except TraceError as error:
                 self._stop_recording(str(error))
         closed = Closed(self.steps, record, self._checker.step(record))
         self.steps += 1
         self.last = closed
         return closed
+
+    def _leave_out_what_does_not_fit(self, record: Dict[str, Any]) -> None:
+        """A number beyond its field, or none at all, is garbage from the program: that field is absent, and why."""
+        for name, column in self._by_name.items():
+            values = record[name] if column.shape and not column.is_bytes else [record[name]]
+            try:
+                struct.pack(fields.record_format([column]), *values)
+            except (struct.error, TypeError):
+                self._tell_absent(name, Absent(UNREADABLE, "%s does not hold %r" % (column.dtype, record[name])))
+                record[name] = self._absent[name]
 
     def _note(self, note: Dict[str, Any]) -> None:
         if not self._started:
@@ -317,6 +335,9 @@ class Session:
         """Shapes are known at the first forward: declare the record, write RUN and what waited for it."""
         self.facts = hit.facts
         n_layers = _count(hit.facts.get("n_layers"))
+        if n_layers is not None and n_layers > DEFAULT_CAP:
+            self._tell_absent("n_layers", Absent(UNREADABLE, "%d layers must be garbage" % n_layers))
+            n_layers = None
         rows = hit.values.get("cache_before")
         if n_layers is None and isinstance(rows, list):
             n_layers = len(rows)
@@ -388,7 +409,7 @@ class Session:
 
     def _seq_id(self, values: Values) -> int:
         seq_id = _count(values.get("seq_id"))
-        return self._sequence if seq_id is None else seq_id
+        return self._sequence if seq_id is None else self._base + seq_id
 
     def _phase(self, hit: Hit, seq_id: int) -> int:
         """As the probe reads it; else a forward that feeds several tokens, or what is left of the prompt, is a
@@ -447,6 +468,11 @@ def _packer(columns: List[Column]) -> Callable[[Dict[str, Any]], bytes]:
         "lambda r: pack(%s)" % values, {"pack": struct.Struct(fields.record_format(columns)).pack}
     )
     return pack
+
+
+def _never_measured(name: str, value: Any) -> bool:
+    """A residual stream is never exactly zero in every layer: the program keeps the field and did not fill it."""
+    return name == "hidden_rms" and isinstance(value, list) and not any(value)
 
 
 def _raw(column: Column, value: Any) -> Any:

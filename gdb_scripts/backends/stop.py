@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from gdb_scripts import host
 from gdb_scripts.hits import Hit, HookPlan
+from gdb_scripts.layout import Absent
 from gdb_scripts.probe import Hook, Probe
 
 _DEAR_IN_A_ROW = 3
@@ -137,7 +138,7 @@ class StopBackend:
         """What to read at a place that was not seen before: nothing where it is no call of the function's own."""
         plans = _Plans(None, {}, {})
         if self._is_call(here):
-            if here.is_inlined():
+            if here.is_inlined() or self._is_inlined(hook, here):
                 self._error("%s was inlined here: hits of it are left out" % hook.function)
                 self._lost("%s was inlined" % hook.function)
                 return plans
@@ -150,6 +151,10 @@ class StopBackend:
     def _is_call(self, here: host.Here) -> bool:
         """Whether a hit is a call of a hook's function; a PLT stub is none."""
         return here.is_real_call()
+
+    def _is_inlined(self, hook: Hook, here: host.Here) -> bool:
+        """Whether the hook's function has no frame of its own at this place."""
+        return host.is_elsewhere(here.pc, hook.function)
 
     def _scope(self, hook: Hook, pc: int) -> Any:
         """What the hook's expressions are about; by its `symbols` a hit's memory is read."""
@@ -164,7 +169,11 @@ class StopBackend:
 
     def _set_now(self) -> None:
         if not self._is_set and host.program():
-            self._set()
+            try:
+                self._set()
+            except (Absent, host.Error) as problem:
+                self._is_set = True
+                self._error(str(problem))
 
     def _charge(self, seconds: float, resolved_before: bool) -> None:
         """Count a hit's cost; the first at a place resolves names and is not held against it."""

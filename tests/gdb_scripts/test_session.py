@@ -181,3 +181,61 @@ def test_run_facts_come_from_the_probe(toy: Toy) -> None:
     assert facts["layers"] == [{"kind": "full"}] * 2
     assert facts["model"] == {"n_layers": 2, "vocab_size": 50}
     assert facts["clock"] == "debugger"
+
+
+SEQ = probe.read(
+    """
+[probe]
+name = toy
+[forward]
+function = step
+seq_id = s
+n_tokens = n
+seq_before = st->len
+[finish]
+function = end
+seq_id = s
+token_id = t
+finish = why
+""",
+    "seq.ini",
+)
+
+
+def entered(session: Session, length: int, seq_id: int = 0) -> list[Closed]:
+    values = {"seq_id": seq_id, "seq_before": length, "n_tokens": 3 if not length else 1}
+    return session.hit(Hit(SEQ.hooks_for("forward")[0], values, {}, {}, {}, {}, 0))
+
+
+def test_another_process_counts_its_sequences_from_0_again_and_they_are_others() -> None:
+    session = Session(SEQ, None, {})
+    entered(session, 0)
+    entered(session, 3)
+    session.program_ended("abort")
+    entered(session, 0)
+    closed = entered(session, 3)
+    assert [(c.record["seq_id"], c.failures) for c in closed] == [(1, [])]
+
+
+def test_a_negative_token_at_the_end_is_none() -> None:
+    session = Session(SEQ, None, {})
+    entered(session, 0)
+    closed = session.hit(Hit(SEQ.hooks_for("finish")[0], {"seq_id": 0, "token_id": -1, "finish": 2}, {}, {}, {}, {}, 0))
+    assert [(c.record["n_tokens"], c.record["finish"]) for c in closed] == [(3, 2)]
+
+
+def test_garbage_costs_its_field_and_nothing_else(toy: Toy) -> None:
+    toy.forward(0, n=3)
+    toy.forward(3, token=2**70, rows=[3, 2**70])
+    toy.forward(4)
+    first, second, _ = toy.steps()
+    assert (first["cache_len"], second["token_id"]) == (None, None)
+    assert (first["seq_len"], second["n_tokens"], second["seq_len"]) == (3, 1, 4)
+    assert toy.session.problems == []
+
+
+def test_a_fingerprint_of_nothing_but_zeros_was_never_measured(tmp_path: Path) -> None:
+    toy = Toy(tmp_path / "a.steps")
+    toy.forward(0, n=3, after={})
+    toy.forward(3, after={"hidden_rms": [0.0, 0.0]})
+    assert "hidden_rms" not in toy.steps()[0]

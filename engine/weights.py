@@ -121,7 +121,7 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
     """The tensors that a safetensors file declares.
 
     Format: an 8-byte little-endian length, that many bytes of JSON, then the data
-    (https://huggingface.co/docs/safetensors). Raises EngineError where a length does not fit the file.
+. Raises EngineError where a length does not fit the file.
     """
     size, text = _header_text(path)
     try:

@@ -120,8 +120,8 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 def read_header(path: Path) -> dict[str, StoredTensor]:
     """The tensors that a safetensors file declares.
 
-    Format: an 8-byte little-endian length, that many bytes of JSON, then the data
-. Raises EngineError where a length does not fit the file.
+    Format: an 8-byte little-endian length, that many bytes of JSON, then the data.
+    Raises EngineError where a length does not fit the file.
     """
     size, text = _header_text(path)
     try:

@@ -16,7 +16,8 @@
  *     stepscope_open(&trace, "run.steps", &run);
  *     stepscope_request(&trace, 0, NULL, prompt, n_prompt, 0, max_new_tokens);
  *     stepscope_step_init(&step);                        // everything absent
- *     step.phase = STEPSCOPE_DECODE; step.seq_id = 0; step.token_id = sampled; step.t_ns = began;
+ *     step.phase = STEPSCOPE_DECODE; step.seq_id = 0; step.token_id = sampled;
+ *     step.t_ns = began;                                 // stepscope_now_ns(&trace), taken when the step began
  *     step.n_tokens = 1; step.seq_before = n_past; step.seq_len = n_past + 1;
  *     step.cache_len = rows;                             // one int32_t a layer, as the cache itself counts them
  *     step.forward_ms = forward_ms; step.finish = STEPSCOPE_FINISH_LENGTH;
@@ -793,7 +794,9 @@ int stepscope_open(struct stepscope *trace, const char *path, const struct steps
     memset(trace, 0, sizeof *trace);
     trace->fd = -1;
     trace->start_ns = stepscope__clock_ns();
-    snprintf(trace->path, sizeof trace->path, "%s", path);
+    snprintf(trace->path, sizeof trace->path, "%s", path ? path : "(no path)");
+    if (!path || !run)
+        return stepscope__fail(trace, STEPSCOPE_BAD_RUN, "the run cannot be recorded", "a path and a run are needed");
     if (run->n_layers < 0 || !stepscope__plan(trace, run))
         return stepscope__fail(trace, STEPSCOPE_BAD_RUN, "the run cannot be recorded",
                                "n_layers and n_drafts are from 1 to 65535, a record is at most 1 MiB");
@@ -899,7 +902,7 @@ void stepscope_record(struct stepscope *trace, const struct stepscope_step *step
     uint64_t began;
     unsigned char *out;
     int i;
-    if (stepscope__is_off(trace))
+    if (!step || stepscope__is_off(trace))
         return;
     began = stepscope__clock_ns();
     if (trace->records_text && step->text && step->n_text > 0 &&

@@ -149,6 +149,10 @@ static void misuse(const char *path)
     describe(&run);
     printf("%d ", stepscope_open(&trace, "/no/such/place", &run));
     printf("%s\n", stepscope_error(&trace));
+    printf("%d ", stepscope_open(&trace, NULL, &run));
+    printf("%s\n", stepscope_error(&trace));
+    printf("%d\n", stepscope_open(&trace, path, NULL));
+    stepscope_record(&trace, NULL);
     printf("writes %d\n", writes);
 }
 

@@ -188,6 +188,8 @@ def test_misuse_is_harmless(driver: Path, trace: Path) -> None:
         "1",
         f"1 {trace}: the run's description is too long: raise note_bytes",
         "3 /no/such/place: cannot write a trace here: No such file or directory",
+        "1 (no path): the run cannot be recorded: a path and a run are needed",
+        "1",
         "writes 0",
     ]
     assert trace.read_bytes() == b"STEP kept"

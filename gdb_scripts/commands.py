@@ -350,6 +350,8 @@ class StatusCommand(_Command):
             host.say("no probe; stepscope probe NAME")
             return
         where = session.path or "not recorded (stepscope record FILE)"
+        if session.has_stopped_recording:
+            where = "no longer recorded; %s holds what came before" % session.path
         host.say("probe %s, %d steps, %s" % (session.probe.name, session.steps, where))
         if backend.hits:
             each = backend.spent_s / max(backend.timed_hits, 1) * 1000

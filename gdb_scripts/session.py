@@ -84,6 +84,11 @@ class Session:
         """The verdicts so far."""
         return self._checker.report
 
+    @property
+    def has_stopped_recording(self) -> bool:
+        """Whether a trace was asked for and is written no more, as on a full disk."""
+        return self._started and self.path is not None and self._writer is None
+
     def hit(self, hit: Hit) -> List[Closed]:
         """Take in what a hook read; the steps that it closed, in order."""
         if hit.skipped:

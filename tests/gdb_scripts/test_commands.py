@@ -204,7 +204,9 @@ def test_a_file_that_is_no_trace_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_does_not_disturb_the_program() -> None:
-    done = gdb(["stepscope probe native", "stepscope record /dev/full", "run"], built("O2"), letters())
+    commands = ["stepscope probe native", "stepscope record /dev/full", "run", "stepscope status"]
+    done = gdb(commands, built("O2"), letters())
+    assert "no longer recorded" in done.stdout
     assert "No space left" in done.stdout
     assert "the program goes on" in done.stdout
     assert "exited normally" in done.stdout

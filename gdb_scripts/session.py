@@ -13,6 +13,7 @@ import struct
 import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
+from gdb_scripts.expressions import Slice
 from gdb_scripts.hits import Hit, Values
 from gdb_scripts.layout import DEFAULT_CAP, UNREADABLE, Absent
 from gdb_scripts.probe import Probe
@@ -401,14 +402,14 @@ class Session:
         for name, value in {**hit.values, **hit.after}.items():
             if isinstance(value, list) and value and fields.FIELDS[name].per_layer != "no":
                 shapes[name] = len(value)
-        sliced = any("cache_before" in h.reads and type(h.reads["cache_before"]).__name__ == "Slice" for h in hooks)
+        sliced = any("cache_before" in h.reads and isinstance(h.reads["cache_before"], Slice) for h in hooks)
         if "cache_before" in names and "cache_before" not in shapes and sliced and n_layers:
             shapes["cache_before"] = n_layers
         if "cache_before" in shapes:
             shapes["cache_len"] = shapes["cache_before"]
         for hook in hooks:
             for name, node in hook.after.items():
-                if type(node).__name__ == "Slice" and n_layers:
+                if isinstance(node, Slice) and n_layers:
                     shapes.setdefault(name, n_layers)
         return fields.declaration(names, shapes)
 

@@ -8,32 +8,12 @@ from typing import Any
 
 import pytest
 
-from engine.loop import StopSettings
-from engine.model import DEMO_MODEL, load_model
-from engine.tracing import record_generation
 from tests.engine.native.conftest import built, run
-from tests.gdb_scripts.running import LETTERS, gdb, letters, prompt
+from tests.gdb_scripts.running import LETTERS, gdb, letters, recorded
 from traces.columnar import check_table
 from traces.table import Table
 
 FOUR = "List the first four letters of the alphabet"
-COMPARED = ("phase", "token_id", "n_tokens", "seq_before", "seq_len", "cache_len", "finish")
-
-
-def recorded(path: Path) -> list[dict[str, Any]]:
-    table = Table(path)
-    assert table.complete
-    steps = table.plain(0, table.steps)
-    return [{name: step[name] for name in COMPARED} for step in steps if step is not None]
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The numpy engine's own trace of the same run."""
-    path = tmp_path_factory.mktemp("reference") / "numpy.steps"
-    model = load_model(DEMO_MODEL)
-    record_generation(model, prompt(), stops=StopSettings(model.defaults.eos, 256), path=path)
-    return recorded(path)
 
 
 @pytest.mark.parametrize("build", ["O0", "O2"])

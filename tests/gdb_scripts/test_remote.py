@@ -7,31 +7,11 @@ from typing import Any
 
 import pytest
 
-from engine.loop import StopSettings
-from engine.model import DEMO_MODEL, load_model
-from engine.tracing import record_generation
 from tests.engine.native.conftest import built
-from tests.gdb_scripts.running import gdb, letters, prompt
+from tests.gdb_scripts.running import gdb, letters, recorded
 from tests.gdb_scripts.serving import SYSROOT, built_aarch64, gdbserver, need, qemu
 from traces.columnar import check_table
 from traces.table import Table
-
-COMPARED = ("phase", "token_id", "n_tokens", "seq_before", "seq_len", "cache_len", "finish")
-
-
-def recorded(path: Path) -> list[dict[str, Any]]:
-    table = Table(path)
-    assert table.complete
-    steps = table.plain(0, table.steps)
-    return [{name: step[name] for name in COMPARED} for step in steps if step is not None]
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    path = tmp_path_factory.mktemp("reference") / "numpy.steps"
-    model = load_model(DEMO_MODEL)
-    record_generation(model, prompt(), stops=StopSettings(model.defaults.eos, 256), path=path)
-    return recorded(path)
 
 
 @pytest.mark.parametrize("backend", ["stop", "tracepoint", "auto"])

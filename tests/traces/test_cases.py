@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from inspector import cli
-from traces.check import Checker
+from tests.traces.test_two_ways import step_by_step
 from traces.importers.jsonl import import_jsonl
-from traces.reader import Reader, Source
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.jsonl"))
 
@@ -61,15 +60,7 @@ def test_check_gives_the_known_answer(case: Path, tmp_path: Path, capsys: pytest
 def test_step_by_step_gives_the_known_answer(case: Path, tmp_path: Path) -> None:
     trace = tmp_path / "a.steps"
     import_jsonl(case, trace)
-    checker = Checker(limit=None)
-    for kind, value in Reader(Source(trace)).events():
-        if kind == "run":
-            checker.start_run(value)
-        elif kind == "step":
-            checker.step(value)
-        elif kind == "note":
-            checker.note(value)
-    assert_verdicts(checker.report.as_json()["rules"], expected(case))
+    assert_verdicts(step_by_step(trace)["rules"], expected(case))
 
 
 def test_the_words_of_a_failure(capsys: pytest.CaptureFixture[str]) -> None:

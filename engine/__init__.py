@@ -1,4 +1,4 @@
-"""The reference engine: decoder models of the Qwen2, Qwen3 and Llama families, in numpy, at float32.
+"""The reference engine: decoder models of the Llama, Mistral, Qwen2 and Qwen3 families, in numpy, at float32.
 
     from engine.loop import StopSettings, run_generation
     from engine.model import DEMO_MODEL, load_model

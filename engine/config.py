@@ -1,6 +1,6 @@
 """What a model directory says about its own shape: config.json and generation_config.json, checked.
 
-Three families are read (Qwen2, Qwen3 dense, Llama), in the spellings that transformers 4 and 5 write.
+The families that are read (ARCHITECTURES) may be spelled as transformers 4 or as 5 writes them.
 Whatever the engine would compute wrongly, such as a sliding window or an unknown RoPE scaling, is refused
 here by name.
 """
@@ -15,14 +15,21 @@ from typing import Any
 
 from engine.errors import EngineError
 
-ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+ARCHITECTURES = (
+    "LlamaForCausalLM",
+    "MistralForCausalLM",
+    "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",
+    "Qwen3MoeForCausalLM",
+    "Qwen3VLForConditionalGeneration",
+)
 ROPE_TYPES = ("default", "llama3")
 
 _QWEN3_HEAD_DIM = 128
 
 
-_MOST_LAYERS = 10_000
-"""A number beyond it is damage; every layer is looked for in the weights."""
+_MOST_LAYERS, _MOST_EXPERTS = 10_000, 10_000
+"""A number beyond it is damage; every layer and every expert is looked for in the weights."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +48,27 @@ class RopeSettings:
 
 
 @dataclass(frozen=True)
+class ExpertSettings:
+    """Layers whose MLP is a mixture of experts (Shazeer et al. 2017, https://arxiv.org/abs/1701.06538).
+
+    n_used: experts that a token goes through, of n_experts; intermediate_size: one expert's inner values.
+    is_normalised: whether the chosen experts' shares are brought to a sum of 1. layers: the layers, from 0,
+    that have experts; the others have one MLP of the model's intermediate_size.
+    """
+
+    n_experts: int
+    n_used: int
+    intermediate_size: int
+    is_normalised: bool
+    layers: frozenset[int]
+
+
+@dataclass(frozen=True)
 class ModelConfig:
-    """A decoder's shape. Lengths are counts of values; `context_length` is in tokens."""
+    """A decoder's shape. Lengths are counts of values; `context_length` is in tokens.
+
+    tensor_prefix: what the names of the decoder's tensors begin with. experts: None where no layer has any.
+    """
 
     architecture: str
     n_layers: int
@@ -60,11 +86,17 @@ class ModelConfig:
     o_bias: bool = False
     mlp_bias: bool = False
     qk_norm: bool = False
+    experts: ExpertSettings | None = None
+    tensor_prefix: str = "model"
 
     @property
     def n_qkv_heads(self) -> int:
         """Heads in the fused query, key, value projection."""
         return self.n_heads + 2 * self.n_kv_heads
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether the MLP of this layer, from 0, is a mixture of experts."""
+        return self.experts is not None and layer in self.experts.layers
 
 
 @dataclass(frozen=True)
@@ -107,25 +139,28 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """The shape in `folder`/config.json.
+    """The shape in `folder`/config.json; of a model that also sees, its text decoder's.
 
     Raises EngineError for a missing or impossible value and for what the engine does not compute: other
     architectures, quantised weights, sliding windows, other activations and RoPE types.
     """
-    source = _Entries(folder / "config.json", read_json(folder / "config.json"))
-    architecture = _architecture(source)
+    path = folder / "config.json"
+    whole = _Entries(path, read_json(path))
+    architecture = _architecture(whole)
+    _refuse_unsupported(whole)
+    source = _Entries(path, text_part(whole.values))
     _refuse_unsupported(source)
     n_layers = source.count("num_hidden_layers")
     if n_layers > _MOST_LAYERS:
         raise source.error(f"num_hidden_layers is {n_layers}; no model has more than {_MOST_LAYERS}")
-    _refuse_sliding_windows(source, n_layers)
+    _refuse_sliding_windows(source, architecture, n_layers)
     hidden_size = source.count("hidden_size")
     n_heads = source.count("num_attention_heads")
     n_kv_heads = source.count("num_key_value_heads", default=n_heads)
     if n_heads % n_kv_heads:
         raise source.error(f"num_attention_heads {n_heads} is not a multiple of num_key_value_heads {n_kv_heads}")
     has_bias = source.flag("attention_bias")
-    is_qwen2 = architecture == "Qwen2ForCausalLM"
+    is_qwen2, is_qwen3 = architecture == "Qwen2ForCausalLM", architecture.startswith("Qwen3")
     return ModelConfig(
         architecture=architecture,
         n_layers=n_layers,
@@ -138,12 +173,20 @@ def read_config(folder: Path) -> ModelConfig:
         context_length=source.count("max_position_embeddings"),
         rms_norm_eps=source.number("rms_norm_eps", default=1e-6),
         rope=_rope(source),
-        tied=source.flag("tie_word_embeddings"),
+        tied=whole.flag("tie_word_embeddings") or source.flag("tie_word_embeddings"),
         qkv_bias=is_qwen2 or has_bias,
         o_bias=has_bias and not is_qwen2,
         mlp_bias=architecture == "LlamaForCausalLM" and source.flag("mlp_bias"),
-        qk_norm=architecture == "Qwen3ForCausalLM",
+        qk_norm=is_qwen3,
+        experts=_experts(source, n_layers) if architecture == "Qwen3MoeForCausalLM" else None,
+        tensor_prefix="model.language_model" if source.values is not whole.values else "model",
     )
+
+
+def text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entries about the text decoder: a model that also sees keeps them apart, in `text_config`."""
+    part = config.get("text_config")
+    return part if isinstance(part, dict) else config
 
 
 def read_generation_defaults(folder: Path) -> GenerationDefaults:
@@ -156,7 +199,7 @@ def read_generation_defaults(folder: Path) -> GenerationDefaults:
     eos = _eos_ids(advised, said.get("eos_token_id"))
     if not eos:
         config = folder / "config.json"
-        eos = _eos_ids(config, read_json(config).get("eos_token_id"))
+        eos = _eos_ids(config, text_part(read_json(config)).get("eos_token_id"))
     names = ("do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
     sampling = {name: said[name] for name in names if said.get(name) is not None}
     for name, value in sampling.items():
@@ -193,10 +236,11 @@ def _refuse_unsupported(source: _Entries) -> None:
         raise source.error(f"dtype {dtype!r} is not supported; supported: float32, float16, bfloat16")
 
 
-def _refuse_sliding_windows(source: _Entries, n_layers: int) -> None:
+def _refuse_sliding_windows(source: _Entries, architecture: str, n_layers: int) -> None:
     kinds = source.values.get("layer_types")
     if not isinstance(kinds, list):
-        slides = source.flag("use_sliding_window") and source.values.get("sliding_window") is not None
+        is_on = architecture == "MistralForCausalLM" or source.flag("use_sliding_window")
+        slides = is_on and source.values.get("sliding_window") is not None
         first = source.count("max_window_layers", default=0) if slides else n_layers
         kinds = ["full_attention"] * min(first, n_layers) + ["sliding_attention"] * (n_layers - first)
     for layer, kind in enumerate(kinds):
@@ -204,10 +248,29 @@ def _refuse_sliding_windows(source: _Entries, n_layers: int) -> None:
             raise source.error(f"layer {layer} is {kind!r}; sliding windows are not yet supported, only full_attention")
 
 
+def _experts(source: _Entries, n_layers: int) -> ExpertSettings | None:
+    # transformers 5 writes num_local_experts where 4 wrote num_experts
+    n_experts = source.count("num_local_experts" if "num_local_experts" in source.values else "num_experts")
+    if n_experts > _MOST_EXPERTS:
+        raise source.error(f"the number of experts is {n_experts}; no model has more than {_MOST_EXPERTS}")
+    n_used = source.count("num_experts_per_tok")
+    if n_used > n_experts:
+        raise source.error(f"num_experts_per_tok {n_used} is above the number of experts, {n_experts}")
+    every = source.count("decoder_sparse_step", default=1)
+    dense = source.values.get("mlp_only_layers") or []
+    if not isinstance(dense, list):
+        raise source.error(f"mlp_only_layers is {dense!r}; it is a list of layers")
+    layers = frozenset(layer for layer in range(every - 1, n_layers, every) if layer not in dense)
+    if not layers:
+        return None
+    inner = source.count("moe_intermediate_size")
+    return ExpertSettings(n_experts, n_used, inner, source.flag("norm_topk_prob"), layers)
+
+
 def _head_dim(source: _Entries, architecture: str, hidden_size: int, n_heads: int) -> int:
     if source.values.get("head_dim") is not None:
         head_dim = source.count("head_dim")
-    elif architecture == "Qwen3ForCausalLM":
+    elif architecture.startswith("Qwen3"):
         head_dim = _QWEN3_HEAD_DIM
     elif hidden_size % n_heads:
         raise source.error(f"hidden_size {hidden_size} is not a multiple of num_attention_heads {n_heads}")

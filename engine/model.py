@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.config import GenerationDefaults, ModelConfig, RopeSettings, read_config, read_generation_defaults
 from engine.errors import EngineError
@@ -144,10 +145,25 @@ class Model:
 
     def _mlp(self, hidden: Array, weights: LayerWeights, timer: Timer | None, layer: int) -> Array:
         normed = rms_norm(hidden, weights.mlp_norm, self.config.rms_norm_eps)
+        if weights.router is not None:
+            return self._experts(normed, weights, weights.router, timer, layer)
         gate_up = _project(normed, weights.gate_up, weights.gate_up_bias, timer, "gate_up", layer)
-        inner = self.config.intermediate_size
-        gated = silu_times(gate_up[:, :inner], gate_up[:, inner:])
-        return _project(gated, weights.down, weights.down_bias, timer, "down", layer)
+        return _project(swiglu(gate_up), weights.down, weights.down_bias, timer, "down", layer)
+
+    def _experts(self, normed: Array, weights: LayerWeights, router: Array, timer: Timer | None, layer: int) -> Array:
+        """The chosen experts' MLPs, weighted by their shares; the matrices of the others are not read."""
+        experts = self.config.experts
+        assert experts is not None
+        # the router is the gate's first product: its time goes there
+        scores = _project(normed, router, None, timer, "gate_up", layer)
+        chosen, shares = route(scores, experts.n_used, experts.is_normalised)
+        mixed = np.zeros_like(normed)
+        for expert in np.unique(chosen):
+            tokens, ranks = np.nonzero(chosen == expert)
+            gate_up = _project(normed[tokens], weights.gate_up[expert], None, timer, "gate_up", layer)
+            down = _project(swiglu(gate_up), weights.down[expert], None, timer, "down", layer)
+            mixed[tokens] += shares[tokens, ranks, None] * down
+        return mixed
 
 
 def load_model(path: str | Path, progress: Progress | None = None) -> Model:
@@ -179,13 +195,33 @@ def rms_norm(x: Array, weight: Array, eps: float) -> Array:
     return normed
 
 
-def silu_times(gate: Array, up: Array) -> Array:
-    """gate · sigmoid(gate) · up, the SwiGLU of Shazeer 2020, https://arxiv.org/abs/2002.05202."""
+def swiglu(gate_up: Array) -> Array:
+    """gate · sigmoid(gate) · up, (n, inner), of gate and up side by side, (n, 2 · inner).
+
+    Shazeer 2020, https://arxiv.org/abs/2002.05202.
+    """
+    inner = gate_up.shape[-1] // 2
+    gate, up = gate_up[:, :inner], gate_up[:, inner:]
     denominator: Array = np.exp(-gate)
     denominator += 1
     gated: Array = np.divide(gate, denominator, out=denominator)
     gated *= up
     return gated
+
+
+def route(scores: Array, n_used: int, is_normalised: bool) -> tuple[NDArray[np.intp], Array]:
+    """The experts of each token, best first, and their shares: (n, n_used) each.
+
+    scores: the router's, (n, n_experts). A share is an expert's part of the softmax over all;
+    is_normalised: the chosen ones' brought to a sum of 1.
+    """
+    likely = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    likely /= likely.sum(axis=-1, keepdims=True)
+    chosen = np.argsort(-likely, axis=-1, kind="stable")[:, :n_used]
+    shares: Array = np.take_along_axis(likely, chosen, axis=-1)
+    if is_normalised:
+        shares /= shares.sum(axis=-1, keepdims=True)
+    return chosen, shares
 
 
 def inverse_frequencies(rope: RopeSettings, head_dim: int) -> Array:

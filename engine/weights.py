@@ -68,6 +68,8 @@ class LayerWeights:
 
     `qkv` holds the rows of the query heads, then the key heads, then the value heads; `gate_up` those of
     gate, then up. `qk_norm` is one row a query or key head, (n_heads + n_kv_heads, head_dim).
+    Where there is a `router`, (n_experts, hidden_size), `gate_up` and `down` hold one such matrix an expert,
+    (n_experts, outputs, inputs).
     """
 
     attn_norm: Array
@@ -81,6 +83,7 @@ class LayerWeights:
     o_bias: Array | None = None
     gate_up_bias: Array | None = None
     down_bias: Array | None = None
+    router: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -147,22 +150,22 @@ def load_weights(config: ModelConfig, checkpoint: Checkpoint, progress: Progress
     total = sum(checkpoint.tensors[name].n_bytes for name in expected)
     reader = _Reader(checkpoint.tensors, total, progress or _bar_at_a_terminal(total))
     layers = [_load_layer(config, reader, layer) for layer in range(config.n_layers)]
-    embedding = reader.stack("model.embed_tokens.weight")
+    embedding = reader.stack(f"{config.tensor_prefix}.embed_tokens.weight")
     return Weights(
         embedding=embedding,
         layers=layers,
-        final_norm=reader.stack("model.norm.weight"),
+        final_norm=reader.stack(f"{config.tensor_prefix}.norm.weight"),
         lm_head=embedding if config.tied else reader.stack("lm_head.weight"),
     )
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """The name and shape of every tensor that a model of this shape must have, in transformers' names."""
-    hidden, inner, head = config.hidden_size, config.intermediate_size, config.head_dim
+    hidden, head, prefix = config.hidden_size, config.head_dim, config.tensor_prefix
     q_rows, kv_rows = config.n_heads * head, config.n_kv_heads * head
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (config.vocab_size, hidden)}
+    shapes: dict[str, tuple[int, ...]] = {f"{prefix}.embed_tokens.weight": (config.vocab_size, hidden)}
     for layer in range(config.n_layers):
-        at = f"model.layers.{layer}"
+        at = f"{prefix}.layers.{layer}"
         shapes[f"{at}.input_layernorm.weight"] = (hidden,)
         for part, rows in (("q", q_rows), ("k", kv_rows), ("v", kv_rows)):
             shapes[f"{at}.self_attn.{part}_proj.weight"] = (rows, hidden)
@@ -175,13 +178,27 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         if config.o_bias:
             shapes[f"{at}.self_attn.o_proj.bias"] = (hidden,)
         shapes[f"{at}.post_attention_layernorm.weight"] = (hidden,)
-        for part, rows, columns in (("gate", inner, hidden), ("up", inner, hidden), ("down", hidden, inner)):
-            shapes[f"{at}.mlp.{part}_proj.weight"] = (rows, columns)
-            if config.mlp_bias:
-                shapes[f"{at}.mlp.{part}_proj.bias"] = (rows,)
-    shapes["model.norm.weight"] = (hidden,)
+        shapes.update(_mlp_shapes(config, layer))
+    shapes[f"{prefix}.norm.weight"] = (hidden,)
     if not config.tied:
         shapes["lm_head.weight"] = (config.vocab_size, hidden)
+    return shapes
+
+
+def _mlp_shapes(config: ModelConfig, layer: int) -> dict[str, tuple[int, ...]]:
+    hidden, inner = config.hidden_size, config.intermediate_size
+    at = f"{config.tensor_prefix}.layers.{layer}.mlp"
+    shapes: dict[str, tuple[int, ...]] = {}
+    mlps = [at]
+    if config.experts is not None and config.has_experts(layer):
+        inner = config.experts.intermediate_size
+        shapes[f"{at}.gate.weight"] = (config.experts.n_experts, hidden)
+        mlps = [f"{at}.experts.{expert}" for expert in range(config.experts.n_experts)]
+    for mlp in mlps:
+        for part, rows, columns in (("gate", inner, hidden), ("up", inner, hidden), ("down", hidden, inner)):
+            shapes[f"{mlp}.{part}_proj.weight"] = (rows, columns)
+            if config.mlp_bias:
+                shapes[f"{mlp}.{part}_proj.bias"] = (rows,)
     return shapes
 
 
@@ -261,22 +278,41 @@ def _check(checkpoint: Checkpoint, name: str, shape: tuple[int, ...]) -> None:
 
 
 def _load_layer(config: ModelConfig, reader: _Reader, layer: int) -> LayerWeights:
-    attention, mlp = f"model.layers.{layer}.self_attn", f"model.layers.{layer}.mlp"
+    at = f"{config.tensor_prefix}.layers.{layer}"
+    attention = f"{at}.self_attn"
     qkv = [f"{attention}.{part}_proj" for part in ("q", "k", "v")]
-    gate_up = [f"{mlp}.{part}_proj" for part in ("gate", "up")]
     return LayerWeights(
-        attn_norm=reader.stack(f"model.layers.{layer}.input_layernorm.weight"),
+        attn_norm=reader.stack(f"{at}.input_layernorm.weight"),
         qkv=reader.stack(*(f"{name}.weight" for name in qkv)),
         qkv_bias=reader.stack(*(f"{name}.bias" for name in qkv)) if config.qkv_bias else None,
         qk_norm=_load_qk_norm(config, reader, attention) if config.qk_norm else None,
         o=reader.stack(f"{attention}.o_proj.weight"),
         o_bias=reader.stack(f"{attention}.o_proj.bias") if config.o_bias else None,
-        mlp_norm=reader.stack(f"model.layers.{layer}.post_attention_layernorm.weight"),
-        gate_up=reader.stack(*(f"{name}.weight" for name in gate_up)),
-        gate_up_bias=reader.stack(*(f"{name}.bias" for name in gate_up)) if config.mlp_bias else None,
-        down=reader.stack(f"{mlp}.down_proj.weight"),
-        down_bias=reader.stack(f"{mlp}.down_proj.bias") if config.mlp_bias else None,
+        mlp_norm=reader.stack(f"{at}.post_attention_layernorm.weight"),
+        **(_load_experts if config.has_experts(layer) else _load_mlp)(config, reader, f"{at}.mlp"),
     )
+
+
+def _load_mlp(config: ModelConfig, reader: _Reader, mlp: str) -> dict[str, Array | None]:
+    gate_up = [f"{mlp}.{part}_proj" for part in ("gate", "up")]
+    return {
+        "gate_up": reader.stack(*(f"{name}.weight" for name in gate_up)),
+        "gate_up_bias": reader.stack(*(f"{name}.bias" for name in gate_up)) if config.mlp_bias else None,
+        "down": reader.stack(f"{mlp}.down_proj.weight"),
+        "down_bias": reader.stack(f"{mlp}.down_proj.bias") if config.mlp_bias else None,
+    }
+
+
+def _load_experts(config: ModelConfig, reader: _Reader, mlp: str) -> dict[str, Array]:
+    assert config.experts is not None
+    n, hidden = config.experts.n_experts, config.hidden_size
+    gate_up = [f"{mlp}.experts.{expert}.{part}_proj.weight" for expert in range(n) for part in ("gate", "up")]
+    down = [f"{mlp}.experts.{expert}.down_proj.weight" for expert in range(n)]
+    return {
+        "router": reader.stack(f"{mlp}.gate.weight"),
+        "gate_up": reader.stack(*gate_up).reshape(n, -1, hidden),
+        "down": reader.stack(*down).reshape(n, hidden, -1),
+    }
 
 
 def _load_qk_norm(config: ModelConfig, reader: _Reader, attention: str) -> Array:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from engine.config import RopeSettings, read_config, read_generation_defaults
+from engine.config import ExpertSettings, RopeSettings, read_config, read_generation_defaults
 from engine.errors import EngineError
 from tests.engine.conftest import ORACLE
 
+EXPERTS = "tiny-qwen3-moe-bf16-untied"
 LLAMA3 = {
     "factor": 32.0,
     "low_freq_factor": 1.0,
@@ -48,6 +49,49 @@ def test_qwen2_has_a_qkv_bias_and_no_other() -> None:
 
 def test_qwen3_without_head_dim_has_128(config_with: Callable[..., Path]) -> None:
     assert read_config(config_with("tiny-qwen3-f32-tied", head_dim=...)).head_dim == 128
+
+
+def test_experts_are_where_the_config_says() -> None:
+    by_name = read_config(ORACLE / "tiny-qwen3-moe-bf16-untied").experts
+    assert by_name == ExpertSettings(8, 3, 24, is_normalised=True, layers=frozenset({0, 2}))
+    every_second = read_config(ORACLE / "tiny-qwen3-moe-bf16-tied-sparse").experts
+    assert every_second == ExpertSettings(8, 3, 24, is_normalised=False, layers=frozenset({1}))
+
+
+def test_the_older_name_of_the_number_of_experts(config_with: Callable[..., Path]) -> None:
+    experts = read_config(config_with(EXPERTS, num_local_experts=..., num_experts=8)).experts
+    assert experts is not None and experts.n_experts == 8
+
+
+def test_experts_in_no_layer_are_none(config_with: Callable[..., Path]) -> None:
+    config = read_config(config_with(EXPERTS, mlp_only_layers=[0, 1, 2]))
+    assert config.experts is None and not config.has_experts(0)
+
+
+@pytest.mark.parametrize(
+    ("entries", "says"),
+    [
+        ({"num_experts_per_tok": 9}, "num_experts_per_tok 9 is above the number of experts, 8"),
+        ({"num_local_experts": 10**9}, "number of experts is 1000000000"),
+        ({"num_local_experts": ...}, "num_experts is missing"),
+        ({"mlp_only_layers": 1}, "mlp_only_layers is 1"),
+        ({"decoder_sparse_step": 0}, "decoder_sparse_step is 0"),
+    ],
+)
+def test_impossible_experts_are_refused(config_with: Callable[..., Path], entries: dict[str, Any], says: str) -> None:
+    with pytest.raises(EngineError, match=says):
+        read_config(config_with(EXPERTS, **entries))
+
+
+def test_the_text_decoder_of_a_model_that_sees() -> None:
+    folder = ORACLE / "tiny-qwen3-vl-bf16-tied"
+    config = read_config(folder)
+    assert (config.n_layers, config.vocab_size, config.tied, config.rope) == (3, 320, True, RopeSettings(5e6))
+    assert config.tensor_prefix == "model.language_model"
+
+
+def test_the_end_ids_of_a_model_that_sees_stand_with_its_text_decoder(config_with: Callable[..., Path]) -> None:
+    assert read_generation_defaults(config_with("tiny-qwen3-vl-bf16-tied")).eos == (1,)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +130,7 @@ def test_windows_that_never_slide_are_full_attention(config_with: Callable[..., 
     [
         (
             {"architectures": ["GPT2LMHeadModel"]},
-            "'GPT2LMHeadModel' is not supported; supported: Llama.*Qwen2.*Qwen3",
+            "'GPT2LMHeadModel' is not supported; supported: Llama.*Mistral.*Qwen2.*Qwen3.*Qwen3Moe.*Qwen3VL",
         ),
         ({"architectures": ...}, "architecture None is not supported"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantization_config 'gptq' is not supported"),

@@ -12,8 +12,10 @@ import pytest
 
 from engine.config import ModelConfig, RopeSettings
 from engine.errors import EngineError
-from engine.model import Model, attend, inverse_frequencies, rms_norm, rotate, rotations, silu_times
+from engine.model import Model, attend, inverse_frequencies, rms_norm, rotate, rotations, route, swiglu
 from engine.tracing import ForwardTimer
+from engine.weights import Array
+from tests.engine.conftest import oracle_model
 
 
 def clock_reads(call: Callable[[], object]) -> list[str]:
@@ -95,10 +97,10 @@ def test_rms_norm_by_hand() -> None:
     np.testing.assert_allclose(normed, [[3 / 12.5**0.5, 8 / 12.5**0.5]], rtol=1e-6)
 
 
-def test_silu_by_hand() -> None:
-    gate, up = np.array([[0, 1, -200]], np.float32), np.array([[7, 2, 5]], np.float32)
+def test_swiglu_by_hand() -> None:
+    gate_up = np.array([[0, 1, -200, 7, 2, 5]], np.float32)
     with np.errstate(over="ignore"):
-        gated = silu_times(gate, up)
+        gated = swiglu(gate_up)
     np.testing.assert_allclose(gated, [[0, 2 / (1 + np.exp(-1)), 0]], rtol=1e-6, atol=1e-30)
 
 
@@ -135,6 +137,35 @@ def test_attention_does_not_look_ahead() -> None:
     keys = np.zeros((1, 3, 1), np.float32)
     values = np.array([[[3], [5], [100]]], np.float32)
     np.testing.assert_allclose(attend(queries, keys, values), [[4], [36]], rtol=1e-6)
+
+
+def test_routing_by_hand() -> None:
+    # likelihoods 1/10, 2/10, 4/10, 3/10
+    scores = np.log(np.array([[1, 2, 4, 3]], np.float32)) + 5
+    chosen, shares = route(scores, 2, is_normalised=False)
+    assert chosen.tolist() == [[2, 3]]
+    np.testing.assert_allclose(shares, [[0.4, 0.3]], rtol=1e-6)
+    np.testing.assert_allclose(route(scores, 2, is_normalised=True)[1], [[4 / 7, 3 / 7]], rtol=1e-6)
+
+
+def test_only_the_chosen_experts_are_multiplied() -> None:
+    model = oracle_model("tiny-qwen3-moe-bf16-untied")
+    products: list[tuple[str, int]] = []
+
+    class Products:
+        def now(self) -> int:
+            return 0
+
+        def add(self, part: str, layer: int, since: int) -> None:
+            products.append((part, layer))
+
+        def layer_done(self, layer: int, residual: Array, write_pos: int) -> None:
+            pass
+
+    model.forward([5], model.new_cache(8), Products())
+    # the router and three experts of eight in layers 0 and 2; layer 1 is dense
+    assert [products.count(("gate_up", layer)) for layer in range(3)] == [4, 1, 4]
+    assert [products.count(("down", layer)) for layer in range(3)] == [3, 1, 3]
 
 
 def test_a_config_counts_its_fused_heads() -> None:

@@ -38,7 +38,7 @@ class Norms:
 
 
 def test_every_family_and_dtype_is_compared() -> None:
-    assert len(RUNS) == 15
+    assert len(RUNS) == 27
 
 
 @pytest.mark.parametrize(("name", "run"), RUNS)

@@ -34,9 +34,11 @@ _MOST_LAYERS, _MOST_EXPERTS = 10_000, 10_000
 
 @dataclass(frozen=True)
 class RopeSettings:
-    """Rotary position embedding; what follows `kind` is read for "llama3" only.
+    """Rotary position embedding.
 
-    theta: the base of the wavelengths. original_context: tokens that the model was first trained on.
+    theta: the base of the wavelengths. kind: "default", "llama3", which the factors and the original_context,
+    the tokens that the model was first trained on, belong to, or "divided": each pair's frequency by its own
+    of the divisors.
     """
 
     theta: float = 10000.0
@@ -45,6 +47,7 @@ class RopeSettings:
     low_freq_factor: float = 1.0
     high_freq_factor: float = 4.0
     original_context: int = 8192
+    divisors: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,15 +129,19 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises EngineError where the file is missing, unreadable or not one JSON
     object.
     """
-    text = read_text(path)
+    return parse_json(path, read_text(path))
+
+
+def parse_json(place: str | Path, text: str) -> dict[str, Any]:
+    """The object that a text spells. place: where it stands. Raises EngineError where it is not one JSON object."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise EngineError(f"{path}: bad JSON at line {error.lineno}: {error.msg}; download it again") from None
+        raise EngineError(f"{place}: bad JSON at line {error.lineno}: {error.msg}; download it again") from None
     except RecursionError:
-        raise EngineError(f"{path}: nested too deeply; download it again") from None
+        raise EngineError(f"{place}: nested too deeply; download it again") from None
     if not isinstance(value, dict):
-        raise EngineError(f"{path}: holds a JSON {type(value).__name__}, not an object; download it again")
+        raise EngineError(f"{place}: holds a JSON {type(value).__name__}, not an object; download it again")
     return value
 
 

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from engine.config import GenerationDefaults, ModelConfig, RopeSettings, read_config, read_generation_defaults
 from engine.errors import EngineError
+from engine.gguf_file import read_gguf
+from engine.gguf_model import gguf_checkpoint, gguf_config, gguf_defaults
+from engine.gguf_tokenizer import gguf_tokenizer
 from engine.kv_cache import LayerCache
 from engine.tokenizer import Tokenizer, load_tokenizer
 from engine.weights import (
@@ -167,21 +170,32 @@ class Model:
 
 
 def load_model(path: str | Path, progress: Progress | None = None) -> Model:
-    """The model in a Hugging Face model directory, as float32.
+    """The model in a Hugging Face model directory or a GGUF file, as float32.
 
     progress: called with (bytes read, bytes in all); by default a bar on stderr, at a terminal and for large
     models. Raises EngineError, with one line that names the file, for whatever is missing, damaged or not
     supported.
     """
-    folder = Path(path)
-    if not folder.is_dir():
-        raise EngineError(f"{folder}: no such model directory")
-    config = read_config(folder)
-    checkpoint = open_checkpoint(folder)
-    defaults = read_generation_defaults(folder)
-    tokenizer = load_tokenizer(folder, config.vocab_size)
+    place = Path(path)
+    if place.suffix == ".gguf" or place.is_file():
+        return _load_gguf(place, progress)
+    if not place.is_dir():
+        raise EngineError(f"{place}: no such model directory")
+    config = read_config(place)
+    checkpoint = open_checkpoint(place)
+    defaults = read_generation_defaults(place)
+    tokenizer = load_tokenizer(place, config.vocab_size)
     weights = load_weights(config, checkpoint, progress)
-    return Model(config, weights, tokenizer, folder.resolve().name, defaults, weights_sha256(checkpoint.files))
+    return Model(config, weights, tokenizer, place.resolve().name, defaults, weights_sha256(checkpoint.files))
+
+
+def _load_gguf(path: Path, progress: Progress | None) -> Model:
+    file = read_gguf(path)
+    config = gguf_config(file)
+    checkpoint = gguf_checkpoint(file, config)
+    tokenizer = gguf_tokenizer(file, config.vocab_size)
+    weights = load_weights(config, checkpoint, progress)
+    return Model(config, weights, tokenizer, path.stem, gguf_defaults(file), weights_sha256(checkpoint.files))
 
 
 def rms_norm(x: Array, weight: Array, eps: float) -> Array:
@@ -234,6 +248,9 @@ def inverse_frequencies(rope: RopeSettings, head_dim: int) -> Array:
     frequencies: Array = 1 / np.power(np.float32(rope.theta), exponents)
     if rope.kind == "default":
         return frequencies
+    if rope.kind == "divided":
+        divisors: Array = np.array(rope.divisors, np.float32)
+        return np.divide(frequencies, divisors)
     turns = rope.original_context * frequencies / np.float32(2 * math.pi)
     kept = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
     kept = np.clip(kept, 0, 1)

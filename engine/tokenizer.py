@@ -21,7 +21,7 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine.config import read_json, read_text
+from engine.config import parse_json, read_json, read_text
 from engine.errors import EngineError
 
 QWEN_TEMPLATE = """\
@@ -127,19 +127,27 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer | None:
     path = folder / "tokenizer.json"
     if not path.exists():
         return None
-    described = read_json(path)
-    try:
-        tokens = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises nothing narrower
-        reason = " ".join(str(error).split())
-        raise EngineError(f"{path}: the tokenizers package cannot read it: {reason}; download it again") from None
     settings_path = folder / "tokenizer_config.json"
     settings = read_json(settings_path) if settings_path.exists() else {}
-    is_byte_level = _mentions_byte_level(described.get("decoder"))
-    tokenizer = Tokenizer(tokens, is_byte_level, _find_template(folder, settings), _special_tokens(settings))
+    template, special = _find_template(folder, settings), _special_tokens(settings)
+    return parse_tokenizer(str(path), read_text(path), vocab_size, template, special)
+
+
+def parse_tokenizer(place: str, text: str, vocab_size: int, template: str, special: Mapping[str, str]) -> Tokenizer:
+    """The tokenizer that the text of a tokenizer.json describes; the other arguments are Tokenizer's.
+
+    place: where the text stands, for error messages. Raises EngineError as `load_tokenizer`.
+    """
+    described = parse_json(place, text)
+    try:
+        tokens = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # tokenizers raises nothing narrower
+        reason = " ".join(str(error).split())
+        raise EngineError(f"{place}: the tokenizers package cannot read it: {reason}; download it again") from None
+    tokenizer = Tokenizer(tokens, _mentions_byte_level(described.get("decoder")), template, special)
     if tokenizer.size > vocab_size:
         raise EngineError(
-            f"{path}: ids go up to {tokenizer.size - 1}, the model's vocabulary has {vocab_size}; "
+            f"{place}: ids go up to {tokenizer.size - 1}, the model's vocabulary has {vocab_size}; "
             "use the tokenizer that belongs to this model"
         )
     return tokenizer

@@ -1,4 +1,4 @@
-"""Safetensors in, float32 matrices out.
+"""Stored tensors in, float32 matrices out.
 
 Headers are checked against the files and against the model's shape before anything is allocated; then every
 tensor is mapped and converted once, block by block, so that memory peaks near the float32 size. Projections
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,36 +30,70 @@ Progress = Callable[[int, int], None]
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 
-_ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-_MAPPED_AS = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-_BLOCK_VALUES = 4 << 20
+
+class Block(NamedTuple):
+    """The least that a dtype stores together: so many values in so many bytes."""
+
+    values: int
+    n_bytes: int
+
+
+PLAIN = {"F32": Block(1, 4), "F16": Block(1, 2), "BF16": Block(1, 2)}
+"""Dtypes that a safetensors file may have."""
+
+BLOCKS = PLAIN | {
+    "Q4_0": Block(32, 18),
+    "Q4_1": Block(32, 20),
+    "Q5_0": Block(32, 22),
+    "Q5_1": Block(32, 24),
+    "Q8_0": Block(32, 34),
+    "Q2_K": Block(256, 84),
+    "Q3_K": Block(256, 110),
+    "Q4_K": Block(256, 144),
+    "Q5_K": Block(256, 176),
+    "Q6_K": Block(256, 210),
+}
+"""Every dtype that is read: those, and what a GGUF file may be quantised as."""
+
+# converted at once: large enough that numpy's own cost vanishes, small enough for a cache; whole blocks of any dtype
+_VALUES_AT_ONCE = 1 << 20
 _HASHED_BYTES = 64 << 20
 _SHOWN_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor's place in a file: `offset` in bytes from its start, `dtype` as safetensors spells it."""
+    """A tensor's place in a file: `offset` in bytes from its start, `dtype` as BLOCKS spells it.
+
+    paired_heads: 0, or the number of heads whose rows stand in the order that llama.cpp's RoPE wants, the two
+    of a rotated pair side by side.
+    """
 
     path: Path
     name: str
     dtype: str
     shape: tuple[int, ...]
     offset: int
+    paired_heads: int = 0
 
     @property
     def n_bytes(self) -> int:
         """Size in the file; for dtypes that the engine reads."""
-        return math.prod(self.shape) * _ITEM_BYTES[self.dtype]
+        block = BLOCKS[self.dtype]
+        return math.prod(self.shape) // block.values * block.n_bytes
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Every tensor of a model directory by name, and the files that hold them."""
+    """Every tensor of a model by transformers' name, and the files that hold them.
 
-    folder: Path
+    place: the model's folder or file. described_in: what states the model's shape, for error messages.
+    """
+
+    place: Path
     files: tuple[Path, ...]
     tensors: Mapping[str, StoredTensor]
+    described_in: str = "config.json"
 
 
 @dataclass(frozen=True)
@@ -141,8 +175,7 @@ def load_weights(config: ModelConfig, checkpoint: Checkpoint, progress: Progress
     """All weights as float32.
 
     progress: called after every block; by default a bar on stderr, at a terminal and for large models only.
-    Raises EngineError for a missing tensor, a wrong shape or a dtype other than F32, F16 and BF16, before
-    allocating.
+    Raises EngineError for a missing tensor, a wrong shape or a dtype that is not read, before allocating.
     """
     expected = expected_shapes(config)
     for name, shape in expected.items():
@@ -252,7 +285,7 @@ def _stored(path: Path, name: str, entry: Mapping[str, Any], data_start: int, si
     tensor = StoredTensor(path, name, str(entry["dtype"]), shape, data_start + begin)
     if data_start + end > size:
         raise EngineError(f"{path}: {name} ends at byte {data_start + end}, the file has {size}; download it again")
-    if tensor.dtype in _ITEM_BYTES and (begin < 0 or tensor.n_bytes != end - begin):
+    if tensor.dtype in PLAIN and (begin < 0 or tensor.n_bytes != end - begin):
         raise EngineError(
             f"{path}: {name} {list(shape)} in {tensor.dtype} is not {end - begin} bytes; download it again"
         )
@@ -260,19 +293,19 @@ def _stored(path: Path, name: str, entry: Mapping[str, Any], data_start: int, si
 
 
 def _check(checkpoint: Checkpoint, name: str, shape: tuple[int, ...]) -> None:
-    tensor = checkpoint.tensors.get(name)
+    tensor, described_in = checkpoint.tensors.get(name), checkpoint.described_in
     if tensor is None:
         raise EngineError(
-            f"{checkpoint.folder}: tensor {name} is missing; config.json asks for it, is it this model's?"
+            f"{checkpoint.place}: tensor {name} is missing; {described_in} asks for it, is it this model's?"
         )
     if tensor.shape != shape:
         raise EngineError(
-            f"{tensor.path}: {name} has shape {list(tensor.shape)}, config.json asks for {list(shape)}; "
-            "use the config.json that belongs to these weights"
+            f"{tensor.path}: {tensor.name} has shape {list(tensor.shape)}, {described_in} asks for {list(shape)}; "
+            f"use the {described_in} that belongs to these weights"
         )
-    if tensor.dtype not in _ITEM_BYTES:
+    if tensor.dtype not in BLOCKS:
         raise EngineError(
-            f"{tensor.path}: {name} has dtype {tensor.dtype}, supported: {', '.join(_ITEM_BYTES)}; "
+            f"{tensor.path}: {name} has dtype {tensor.dtype}, supported: {', '.join(PLAIN)}; "
             "use the same model in one of these"
         )
 
@@ -338,20 +371,34 @@ class _Reader:
         return stacked
 
     def _convert(self, tensor: StoredTensor, target: Array) -> None:
-        item_bytes = _ITEM_BYTES[tensor.dtype]
-        for start in range(0, target.size, _BLOCK_VALUES):
-            block = target[start : start + _BLOCK_VALUES]
-            # mapped block by block, so that pages already converted do not count as this process's memory
-            stored = np.memmap(
-                tensor.path, _MAPPED_AS[tensor.dtype], "r", tensor.offset + start * item_bytes, block.shape
-            )
-            if tensor.dtype == "BF16":
-                # a bfloat16 is the upper half of a float32
-                np.left_shift(stored, 16, out=block.view(np.uint32), dtype=np.uint32)
-            else:
-                block[...] = stored
-            self._done += block.size * item_bytes
+        block = BLOCKS[tensor.dtype]
+        for start in range(0, target.size, _VALUES_AT_ONCE):
+            values = target[start : start + _VALUES_AT_ONCE]
+            at, n_bytes = (n // block.values * block.n_bytes for n in (start, values.size))
+            # mapped part by part, so that pages already converted do not count as this process's memory
+            _widen(np.memmap(tensor.path, np.uint8, "r", tensor.offset + at, (n_bytes,)), tensor.dtype, values)
+            self._done += n_bytes
             self._progress(self._done, self._total)
+        if tensor.paired_heads:
+            paired = target.reshape(tensor.paired_heads, -1, 2, *tensor.shape[1:])
+            target[...] = paired.swapaxes(1, 2).reshape(-1)
+
+
+def _widen(stored: NDArray[np.uint8], dtype: str, values: Array) -> None:
+    """Write the float32 values of stored bytes into `values`."""
+    if dtype == "F32":
+        values[...] = stored.view("<f4")
+    elif dtype == "F16":
+        values[...] = stored.view("<f2")
+    elif dtype == "BF16":
+        # a bfloat16 is the upper half of a float32
+        np.left_shift(stored.view("<u2"), 16, out=values.view(np.uint32), dtype=np.uint32)
+    else:
+        from gguf import GGMLQuantizationType
+        from gguf.quants import dequantize
+
+        # as one row: the package groups rows, and short ones cost it ten times as much
+        values[...] = dequantize(stored[None], GGMLQuantizationType[dtype])[0]
 
 
 def _bar_at_a_terminal(total: int) -> Progress:

@@ -115,7 +115,7 @@ def test_large_files_are_not_hashed(tmp_path: Path) -> None:
 
 def test_a_missing_directory(tmp_path: Path) -> None:
     assert "no such model directory" in refusal(tmp_path / "nowhere")
-    assert "no such model directory" in refusal(ORACLE / "README.md")
+    assert "README.md: not a GGUF file; name safetensors models by their folder" in refusal(ORACLE / "README.md")
 
 
 def test_no_weights_at_all(qwen2_copy: Path) -> None:

@@ -23,6 +23,7 @@ letters, numbers, days and months.
 examples:
   stepscope run -p "List the first six letters of the alphabet" -o a.steps
   stepscope run ~/models/Qwen2.5-0.5B-Instruct -p "Why is the sky blue?" --max-new-tokens 64 --live
+  stepscope run smollm2 -p "What is the capital of France?"
   stepscope run MODEL --prompt-ids 1,2,3 --ignore-eos --max-new-tokens 100
   stepscope run MODEL -p "A poem" --temperature 0.8 --top-p 0.95 --seed 7
 """
@@ -33,7 +34,11 @@ _PROMPT_CHARACTERS = 16 << 20  # no context is longer, and /dev/zero has an end
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument(
-        "model", metavar="MODEL", nargs="?", help="a Hugging Face model folder; the embedded one without"
+        "model",
+        metavar="MODEL",
+        nargs="?",
+        help="a Hugging Face model folder, a .gguf file, smollm2 (if installed), or the id of a model in the "
+        "Hugging Face cache; without, demo, the embedded one",
     )
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("-p", "--prompt", metavar="TEXT", help="what to ask, put through the model's chat template")
@@ -96,11 +101,12 @@ def _generate(args: argparse.Namespace) -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from engine.loop import StopSettings, run_generation
     from engine.model import DEMO_MODEL, load_model
+    from engine.model_names import find_model
     from engine.tracing import record_generation
     from inspector.names import new_run
 
     prompt = _prompt_text(args)
-    model = load_model(args.model or DEMO_MODEL)
+    model = load_model(DEMO_MODEL if args.model is None else find_model(args.model))
     text, ids = _prompt(args, model, prompt)
     stops = StopSettings(model.defaults.eos, args.max_new_tokens, tuple(args.stop), args.ignore_eos)
     sampler = _sampler(args, model)
@@ -144,7 +150,7 @@ def _prompt(args: argparse.Namespace, model: Model, prompt: str | None) -> tuple
     if prompt is None:
         return None, _ids(args.prompt_ids)
     if model.tokenizer is None:
-        raise UsageError(f"{args.model}: has no tokenizer.json; give the prompt as --prompt-ids")
+        raise UsageError(f"{args.model}: has no tokenizer; give the prompt as --prompt-ids")
     text = prompt if args.raw else model.tokenizer.chat_prompt(prompt, system=args.system)
     return text, model.tokenizer.encode(text, add_special_tokens=args.raw)
 

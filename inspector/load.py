@@ -10,8 +10,11 @@ from traces.table import Table
 from traces.writer import TraceError
 
 
-def open_trace(path: str) -> Table:
-    """The trace at `path`; JSON Lines are converted on the way. Raises TraceError with one clear line."""
+def open_trace(path: str, index: bool = True) -> Table:
+    """The trace at `path`; JSON Lines are converted on the way. Raises TraceError with one clear line.
+
+    index: read it through at once; without, refresh() does, as far as it is told (JSON Lines are read in any case).
+    """
     if _is_json_lines(path):
         from traces.importers.jsonl import import_jsonl
 
@@ -24,7 +27,7 @@ def open_trace(path: str) -> Table:
             os.unlink(copy)
         table.path = path
         return table
-    return Table(path)
+    return Table(path, index=index)
 
 
 def _is_json_lines(path: str) -> bool:

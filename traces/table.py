@@ -112,12 +112,16 @@ class Table:
         self._bad_frames: set[int] = set()
         if index:
             self.refresh()
-            if not self.runs:
-                raise TraceError(
-                    f"{self.path}: no complete run description in it yet (cut off at the start?)"
-                    if self.source.size
-                    else f"{self.path}: the file is empty"
-                )
+            self.need_run()
+
+    def need_run(self) -> None:
+        """Raises TraceError where what was indexed has no run description."""
+        if not self.runs:
+            raise TraceError(
+                f"{self.path}: no complete run description in it yet (cut off at the start?)"
+                if self.source.size
+                else f"{self.path}: the file is empty"
+            )
 
     def refresh(self, max_bytes: int | None = None) -> bool:
         """Index what was appended since; at most about `max_bytes` of it. True if the file holds more to index."""

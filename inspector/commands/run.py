@@ -49,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="TRACE", help="the trace; without, a new file in this folder")
     parser.add_argument("--no-trace", action="store_true", help="generate only")
     parser.add_argument("--live", action="store_true", help="show the steps while they happen")
+    parser.add_argument("--theme", metavar="NAME", help="other colours for --live, such as textual-light")
     _stops(parser.add_argument_group("when to stop"))
     _sampling(
         parser.add_argument_group(
@@ -85,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.no_trace and (args.output or args.live):
         raise UsageError("--no-trace leaves nothing for -o or --live")
+    if args.theme and not args.live:
+        raise UsageError("--theme is for --live")
     if args.prompt_ids is not None and (args.raw or args.system is not None):
         raise UsageError("--prompt-ids are fed as they are: --raw and --system do not go with them")
     if args.raw and args.system is not None:
@@ -214,7 +217,7 @@ def _live(args: argparse.Namespace) -> int:
     with _set_aside(path), tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
         engine = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=complained)
         try:
-            run_app(path, follow=True, process=engine)
+            run_app(path, follow=True, process=engine, theme=args.theme)
         finally:
             if engine.poll() is None:
                 engine.terminate()
@@ -256,4 +259,6 @@ def _set_aside(path: str) -> Iterator[None]:
 
 def _without_live(words: list[str]) -> list[str]:
     """The same command for the engine process."""
-    return [word for word in words if word != "--live"]
+    themes = {i + 1 for i, word in enumerate(words) if word == "--theme"}
+    view_only = ("--live", "--theme")
+    return [w for i, w in enumerate(words) if i not in themes and w not in view_only and not w.startswith("--theme=")]

@@ -10,6 +10,8 @@ EPILOG = """\
 examples:
   stepscope view a.steps
   stepscope view a.steps --follow     a trace that is being written, or soon will be
+
+keys: ? shows them; $XDG_CONFIG_HOME/stepscope/keys.toml gives actions other ones, one a line: film.down = "s,down"
 """
 
 
@@ -17,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("trace", metavar="TRACE", help="a step trace, or JSON Lines of one")
     parser.add_argument("--follow", action="store_true", help="go on reading while the file grows")
+    parser.add_argument("--theme", metavar="NAME", help="other colours, such as textual-light")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,4 +31,4 @@ def run(args: argparse.Namespace) -> int:
         return print_film(args.trace)
     from inspector.tui.app import run_app
 
-    return run_app(args.trace, args.follow)
+    return run_app(args.trace, args.follow, theme=args.theme)

@@ -11,12 +11,15 @@ from inspector.tui.engine import Engine
 from inspector.tui.feed import Feed
 
 
-def run_app(path: str, follow: bool, process: subprocess.Popen[bytes] | subprocess.Popen[str] | None = None) -> int:
+def run_app(
+    path: str, follow: bool, process: subprocess.Popen[bytes] | subprocess.Popen[str] | None = None,
+    theme: str | None = None,
+) -> int:  # fmt: skip
     """Show the trace at `path` until the user leaves; 0.
 
     follow: the file may not be there yet and may grow. process: the engine that writes it; leaving asks it to stop
     and waits a little, so that its trace is complete.
-    Raises TraceError where the path cannot be shown at all.
+    Raises TraceError where the path cannot be shown at all, UsageError for a theme or for keys that there are not.
     """
     engine = Engine(process) if process is not None else None
     feed = Feed(path, follow)
@@ -30,7 +33,7 @@ def run_app(path: str, follow: bool, process: subprocess.Popen[bytes] | subproce
         from inspector.tui.viewer import Viewer
 
         feed.opened(timeout=2.0)
-        viewer = Viewer(feed, engine)
+        viewer = Viewer(feed, engine, theme)
         viewer.run()
         return viewer.return_code or 0
     finally:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from traces.table import Table
 
 PERIOD_S = 0.1
-INDEX_BYTES = 64 << 20
+FIRST_BYTES, INDEX_BYTES = 1 << 20, 64 << 20
+"""What is indexed before the first picture, and in one round after it"""
 BATCH_STEPS = 1 << 14
 KEPT_FAILURES = 1000
 """Failures of one rule that are marked and can be jumped to; all are counted."""
@@ -55,7 +56,7 @@ class Feed:
     # -- for the view ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to read. The rules wait for judge(), so that they do not slow the first picture down."""
+        """Begin to read: a first piece. The rest and the rules wait for judge(), so that the first picture does not."""
         self._thread.start()
 
     def opened(self, timeout: float) -> None:
@@ -68,7 +69,7 @@ class Feed:
             raise self._error
 
     def judge(self) -> None:
-        """Let the rules begin."""
+        """Read on, and let the rules begin."""
         self._judging.set()
 
     def stop(self) -> None:
@@ -93,7 +94,7 @@ class Feed:
                 self._opened.set()
                 return
             if not self._judging.is_set():
-                self._judging.wait(PERIOD_S if self.follow or busy else None)
+                self._judging.wait()
             elif not busy:
                 if not self.follow:
                     return
@@ -118,13 +119,17 @@ class Feed:
         table = self._table or self._open()
         if table is None:
             return False
-        self._indexed = not table.refresh(INDEX_BYTES)
+        self._indexed = not table.refresh(INDEX_BYTES if self._judging.is_set() else FIRST_BYTES)
         if not table.runs:
+            if self._indexed and not self.follow:
+                table.need_run()
             return not self._indexed
         if self._measured is None:
             self._set_up(table)
             return True  # the first picture needs no figures yet
-        return self._work(table) or not self._indexed
+        if not self._indexed:
+            return True  # every step can be jumped to before figures and verdicts come
+        return self._work(table)
 
     def _open(self) -> Table | None:
         from inspector.load import open_trace
@@ -132,7 +137,7 @@ class Feed:
 
         if self.follow and not os.path.lexists(self.path):
             return None
-        self._table = Table(self.path, index=False) if self.follow else open_trace(self.path)
+        self._table = Table(self.path, index=False) if self.follow else open_trace(self.path, index=False)
         return self._table
 
     def _set_up(self, table: Table) -> None:

@@ -138,10 +138,11 @@ class State:
     detail: str = ""
 
 
-def state_of(snapshot: Snapshot, now: float, paused: bool, engine: str | None) -> State:
-    """The state in a word: WAITING, LIVE, PAUSED, STALLED, ENDED, REPLAY or CUT OFF.
+def state_of(snapshot: Snapshot, now: float, paused: bool, engine: str | None, playing: float | None = None) -> State:
+    """The state in a word: WAITING, LIVE, PAUSED, STALLED, ENDED, PLAYING, READING, REPLAY or CUT OFF.
 
-    now: the feed's clock. engine: how the engine process is, where the view was started with one.
+    now: the feed's clock. engine: how the engine process is, where the view was started with one. playing: how many
+    times as fast as recorded the steps are played.
     """
     parts = [engine] if engine else []
     if snapshot.problem:
@@ -150,10 +151,12 @@ def state_of(snapshot: Snapshot, now: float, paused: bool, engine: str | None) -
         return State("WAITING", "unknown", "; ".join([snapshot.waiting, *parts]))
     if paused:
         return State("PAUSED", "unknown", "; ".join(parts))
+    if playing is not None:
+        return State("PLAYING", "good", "; ".join([*parts, f"{playing:g}× as recorded: space pauses"]))
     if snapshot.complete:
         return State("ENDED" if snapshot.follow else "REPLAY", "fail" if snapshot.problem else "good", "; ".join(parts))
     if not snapshot.follow:
-        if not snapshot.indexed:
+        if not snapshot.indexed and not snapshot.problem:
             return State("READING", "unknown", "; ".join(parts))
         return State("CUT OFF", "fail", "; ".join([*parts, _cut_off(snapshot)]))
     idle = now - snapshot.grown_at

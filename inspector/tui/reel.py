@@ -10,7 +10,7 @@ from inspector import film
 from inspector.film import Step
 from inspector.tui.lines import DIM, FAIL, PLAIN, STRONG, TITLE, UNKNOWN, Line, fit, padded
 
-CURSOR, FAILED = ">", "✗"
+CURSOR, MARKED, FAILED = ">", "*", "✗"
 LEAST_REMARK, WHOLE_REMARK = len("KV01 KV02"), len("finish=length; not fed")
 ROOM_FOR_REMARK = 40
 """Narrower films show that a step fails, not which rules it breaks."""
@@ -113,10 +113,10 @@ def titles(columns: Sequence[tuple[Column, int]], width: int) -> Line:
 
 def line(
     columns: Sequence[tuple[Column, int]], width: int, number: int, step: Step | str, said: dict[str, str],
-    codes: Sequence[str], selected: bool,
+    codes: Sequence[str], selected: bool, marked: bool = False,
 ) -> Line:  # fmt: skip
     """One step. `said`: its cells; `codes`: the rules it breaks."""
-    edge = (CURSOR if selected else " ") + (FAILED if codes or isinstance(step, str) else " ")
+    edge = (CURSOR if selected else MARKED if marked else " ") + (FAILED if codes or isinstance(step, str) else " ")
     out: Line = [(edge, FAIL if edge[1] == FAILED else STRONG)]
     if isinstance(step, str):
         size = columns[0][1] if columns else 4

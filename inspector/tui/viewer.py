@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
+from functools import partial
 
-from textual.app import App
+from textual import events
+from textual.app import App, SystemCommand
+from textual.screen import Screen
 
+from inspector.cli import UsageError
+from inspector.tui import keymap, keys
 from inspector.tui.engine import Engine
 from inspector.tui.feed import Feed
 from inspector.tui.screens.main import MainScreen
@@ -20,14 +26,39 @@ class Viewer(App[int]):
     TITLE = "stepscope"
     CSS_PATH = "view.tcss"
 
-    def __init__(self, feed: Feed, engine: Engine | None = None) -> None:
+    def __init__(self, feed: Feed, engine: Engine | None = None, theme: str | None = None) -> None:
+        """Raises UsageError where there is no such theme, or where the user's file of keys cannot be used."""
         # with NO_COLOR Textual would turn colours into greys; nothing but the terminal's own colours is meant
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self._feed, self._engine = feed, engine
         few = self.no_color or self.console.color_system in (None, "standard", "windows")
         if few and "TEXTUAL_THEME" not in os.environ:
             self.theme = PLAIN_THEME
+        if theme is not None:
+            if theme not in self.available_themes:
+                raise UsageError(f"no theme is called {theme!r}; there are {', '.join(sorted(self.available_themes))}")
+            self.theme = theme
+        self.own_keys: Mapping[str, str] = keymap.own_keys(keys.default_keys())
+        """Keys that the user gave actions, by the action's id"""
+        self.set_keymap(self.own_keys)
 
     def get_default_screen(self) -> MainScreen:
         """The view."""
-        return MainScreen(self._feed, self._engine)
+        return MainScreen(self._feed, self._engine, self.own_keys)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Keys that were typed on before a line had the focus come here: they are for that line."""
+        from inspector.tui.screens.prompt import PromptScreen
+
+        line = self.screen
+        if isinstance(line, PromptScreen) and (event.is_printable or line.focused is None):
+            event.prevent_default()
+            await line.take(event)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every action of the view, and themes."""
+        if isinstance(screen, MainScreen):
+            for binding in keys.MAIN:
+                what = binding.tooltip or binding.description
+                yield SystemCommand(binding.description, what, partial(screen.run_action, binding.action))
+        yield SystemCommand("Theme", "choose other colours", self.action_change_theme)

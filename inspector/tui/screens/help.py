@@ -1,33 +1,36 @@
-"""The help: keys, marks and words of the view."""
+"""The help: the keys as they are bound, and the marks and words of the view."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-TEXT = """\
-keys
-  ↑ ↓  k j          one step back, on
-  PgUp PgDn         one page back, on
-  Home  g           the first step
-  End  G  f         the newest step; follow a growing trace
-  n  N              the next, the previous step that breaks a rule
-  space             pause the view of a growing trace
-  x                 ask the engine to stop (run --live)
-  r                 open the file again
-  tab               to the layers and the rules, to scroll them
-  ctrl+p            commands and themes
-  q                 quit; a running engine is asked to stop
+from inspector.tui import keys
+from inspector.tui.keymap import keys_file
 
+TEXT = """\
 marks
   >   the selected step            [b]  its token in the text
   ✗   breaks a rule, or damaged    !    cache rows disagree
   ✓   a rule holds                 ?    a rule could not be judged
+  *   marked with m
+
+search, with /
+  hello, 317            text, across tokens too; a token's id
+  fail                  breaks a rule
+  seq 3   id 317        of a request, of a token
+  total > 5ms           gemm attn forward sample margin token len
+                        before rows n drafted accepted, any field
+  layer 12 > 2ms        GEMM and attention of a layer; also
+                        layer 12 attn > 2ms, layer 12 rows < 30
+  phase=verify          finish=eos; < <= > >= = !=
+  seq 3 total > 5ms "a" all of them; text between quotes
 
 film
   token    the id sampled at the start of the step
@@ -51,16 +54,24 @@ head
 class HelpScreen(ModalScreen[None]):
     """A page over the view; any of its keys closes it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "close", "Close", id="help.close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.HELP]
+
+    def __init__(self, own_keys: Mapping[str, str]) -> None:
+        super().__init__()
+        self._own_keys = own_keys
 
     def compose(self) -> ComposeResult:
         """One scrollable page."""
         with VerticalScroll(id="help") as page:
             page.border_title = "stepscope view"
             page.border_subtitle = "Esc closes"
-            yield Static(TEXT, markup=False)
+            yield Static(self._keys() + TEXT, markup=False)
+
+    def _keys(self) -> str:
+        """The keys as they are bound now."""
+        rows = [*keys.described(keys.MAIN, self._own_keys), ("ctrl+p", "every action, and themes", "")]
+        lines = [f"  {key:<12} {what:<35} {name}".rstrip() for key, what, name in rows]
+        return "\n".join(["keys, and their names for other ones in", str(keys_file()), *lines, "", ""])
 
     def action_close(self) -> None:
         """Back to the view."""

@@ -35,6 +35,7 @@ class Film(Roles, inherit_bindings=False):
         self.selected = 0
         self.tail = False
         self.steps = 0
+        self.marks: frozenset[int] = frozenset()
         self._pages: Pages | None = None
         self._snapshot: Snapshot | None = None
         self._widths = reel.Widths()
@@ -63,6 +64,11 @@ class Film(Roles, inherit_bindings=False):
     @staticmethod
     def _looks(snapshot: Snapshot) -> tuple[Any, ...]:
         return snapshot.steps, snapshot.verdicts.kept, snapshot.several_sequences, snapshot.table
+
+    def mark(self, steps: frozenset[int]) -> None:
+        """Show these steps as marked."""
+        self.marks = steps
+        self.refresh()
 
     def step(self, number: int) -> film.Step | str | None:
         """A step as people read it, a few words where it cannot be read, None where there is none."""
@@ -179,7 +185,7 @@ class Film(Roles, inherit_bindings=False):
             return Strip.blank(width, self.rich_style)
         codes = tuple(dict.fromkeys(failure.code for failure in self._snapshot.verdicts.at(number)))
         selected = number == self.selected
-        key = (number, width, codes, selected)
+        key = (number, width, codes, selected, number in self.marks)
         strip = self._strips.get(key)
         if strip is None:
             strip = self._strips[key] = self._draw(number, step, codes, selected, width)
@@ -189,5 +195,5 @@ class Film(Roles, inherit_bindings=False):
         assert self._snapshot is not None
         full = film.full_layers(self._snapshot.run_facts(number))
         said = reel.cells(step, full) if isinstance(step, dict) else {}
-        line = reel.line(self._columns, width, number, step, said, codes, selected)
+        line = reel.line(self._columns, width, number, step, said, codes, selected, number in self.marks)
         return self.strip(line, width, *(["film--selected"] if selected else []))

@@ -69,7 +69,7 @@ def test_the_last_step_says_why_it_is_the_last(tmp_path: Path) -> None:
     ("keys", "step"),
     [
         ("down down", 2), ("j j j k", 2), ("down down up", 1), ("G", 7), ("end", 7), ("f", 7), ("G g", 0),
-        ("end home", 0), ("up", 0), ("G down", 7), ("pagedown", 7), ("G pageup", 0), ("space", 0),
+        ("end home", 0), ("up", 0), ("G down", 7), ("pagedown", 7), ("G pageup", 0), ("l l h", 1), ("right left", 0),
     ],
 )  # fmt: skip
 def test_keys_move_the_cursor(tmp_path: Path, keys: str, step: int) -> None:
@@ -266,9 +266,9 @@ def test_a_theme_can_be_changed_while_it_runs(tmp_path: Path, theme: str) -> Non
 def test_help_opens_and_closes(tmp_path: Path) -> None:
     async def script(app: Viewer, pilot: Pilot[int]) -> None:
         await pilot.press("question_mark")
-        await until(app, pilot, lambda screen: "the next, the previous step that breaks a rule" in screen)
+        await until(app, pilot, lambda screen: "the next failing step" in screen)
         await pilot.press("escape")
-        await until(app, pilot, lambda screen: "the next, the previous step" not in screen)
+        await until(app, pilot, lambda screen: "the next failing step" not in screen)
 
     view(letters(tmp_path / "a.steps"), script, (80, 60))
 

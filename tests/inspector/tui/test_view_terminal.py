@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from inspector.cli import main
 from tests.inspector.tui.small_traces import letters
+from traces.table import Table
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,6 +77,14 @@ class Terminal:
             time.sleep(0.05)
         raise AssertionError("the screen never said it:\n" + self.screen())
 
+    def take_clipboard(self) -> None:
+        """Let programs put what they copy (OSC 52) into tmux's own buffer."""
+        self._run("set-option", "-s", "set-clipboard", "on")
+
+    def clipboard(self) -> str:
+        """What was copied last."""
+        return self._run("show-buffer")
+
     def close(self) -> None:
         """End the session."""
         subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, timeout=20)
@@ -124,6 +135,70 @@ def test_following_a_file_that_another_process_writes(terminal: Terminal, tmp_pa
     terminal.until(lambda screen: cursor(screen)[:1] == ["60"])
     terminal.press("q")
     terminal.until(lambda screen: "left with 0" in screen)
+
+
+def test_keys_marks_copies_and_the_shell_between(terminal: Terminal, tmp_path: Path) -> None:
+    path = letters(tmp_path / "a.steps", broken=(2,))
+    terminal.take_clipboard()
+    terminal.type(f"cd {shlex.quote(str(ROOT))}")
+    terminal.type(verb("view", str(path)))
+    terminal.until(lambda screen: "✗ 2 failures" in screen)
+    terminal.press("/", "d", "Enter")
+    terminal.until(lambda screen: cursor(screen)[:1] == ["4"])
+    terminal.press("m", ":", "2", "Enter")
+    terminal.until(lambda screen: cursor(screen)[:2] == ["✗", "2"])
+    terminal.press("'")
+    terminal.until(lambda screen: cursor(screen)[:1] == ["4"])
+    terminal.press("y", "y")
+    terminal.until(lambda screen: "copied" in screen)
+    assert terminal.clipboard().splitlines()[1].split()[:4] == ["4", "decode", "294", "d"]
+    terminal.press("C-z")
+    terminal.until(lambda screen: "Stopped" in screen)
+    terminal.type("fg")
+    terminal.until(lambda screen: cursor(screen)[:1] == ["4"])
+    terminal.press("j")
+    terminal.until(lambda screen: cursor(screen)[:1] == ["5"])
+    terminal.press("q")
+    terminal.until(lambda screen: cursor(screen) == [])
+
+
+def test_x_ends_a_live_run_whose_trace_is_complete(terminal: Terminal, tmp_path: Path) -> None:
+    path, prompt = tmp_path / "live.steps", tmp_path / "prompt"
+    os.mkfifo(prompt)  # the engine waits for it, so that it can be stopped amid its generation
+    terminal.type(f"cd {shlex.quote(str(ROOT))}")
+    words = ["--prompt-file", str(prompt), "--ignore-eos", "--max-new-tokens", "100000", "-o", str(path)]
+    terminal.type(verb("run", "--live", "--theme", "textual-light", *words) + "; echo left with $?")
+    screen = terminal.until(lambda screen: "engine runs as process" in screen)
+    engine = int(screen.split("engine runs as process ")[1].split()[0])
+    prompt.write_text("List the first six letters of the alphabet")
+    while not path.exists() or path.stat().st_size < 10_000:
+        time.sleep(0.002)
+    os.kill(engine, signal.SIGSTOP)
+    terminal.until(lambda screen: "STALLED" in screen)
+    terminal.press("x")
+    terminal.until(lambda screen: "asked the engine to stop" in screen)
+    os.kill(engine, signal.SIGCONT)
+    terminal.until(lambda screen: "ENDED" in screen)
+    terminal.press("q")
+    terminal.until(lambda screen: "left with 130" in screen)
+    assert main(["check", str(path)]) == 0
+    table = Table(path)
+    assert table.complete and table.steps < 1000
+    assert ("finish", "abort") in [(note["kind"], note.get("finish")) for _, note in table.notes()]
+
+
+def test_a_theme_or_keys_that_cannot_be_used_are_one_line_and_exit_2(terminal: Terminal, tmp_path: Path) -> None:
+    path = letters(tmp_path / "a.steps")
+    (tmp_path / "stepscope").mkdir()
+    (tmp_path / "stepscope" / "keys.toml").write_text('film.down = "no such key"')
+    terminal.type(f"cd {shlex.quote(str(ROOT))}; clear")
+    terminal.type(verb("view", "--theme", "plaid", str(path)) + "; echo left with $?")
+    screen = terminal.until(lambda screen: "left with 2" in screen)
+    assert "no theme is called 'plaid'" in screen and "Traceback" not in screen
+    terminal.type("clear; export XDG_CONFIG_HOME=" + shlex.quote(str(tmp_path)))
+    terminal.type(verb("view", str(path)) + "; echo now left with $?")
+    screen = terminal.until(lambda screen: "now left with 2" in screen)
+    assert "is no key" in screen and "Traceback" not in screen
 
 
 def test_a_path_that_cannot_be_shown_is_one_line_and_exit_2(terminal: Terminal, tmp_path: Path) -> None:

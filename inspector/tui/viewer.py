@@ -46,6 +46,10 @@ class Viewer(App[int]):
         """The view."""
         return MainScreen(self._feed, self._engine, self.own_keys)
 
+    def on_mount(self) -> None:
+        """Back from the shell (ctrl+z, fg) everything is drawn anew: what stands there is the shell's."""
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
+
     async def on_key(self, event: events.Key) -> None:
         """Keys that were typed on before a line had the focus come here: they are for that line."""
         from inspector.tui.screens.prompt import PromptScreen

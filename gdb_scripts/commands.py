@@ -1,266 +1,23 @@
-"""The gdb commands: `stepscope probe|record|backend|status|break-on|follow|replay|goto|where|off`."""
+"""The gdb commands: `stepscope probe|record|backend|status|break-on|follow|replay|goto|where|off|batch`."""
 
 from __future__ import annotations
 
-import os
+import re
 import time
-from typing import Any, Dict, List, Optional, Set
+from typing import List, Optional
 
-from gdb_scripts import frozen, host, identity
+from gdb_scripts import host, identity
 from gdb_scripts import probe as probes
-from gdb_scripts.backends.frozen import FrozenBackend
-from gdb_scripts.backends.stop import StopBackend
-from gdb_scripts.backends.tracepoint import DEFAULT_MB, TracepointBackend
+from gdb_scripts.backends.tracepoint import DEFAULT_MB
 from gdb_scripts.follow import Baseline
-from gdb_scripts.hits import Hit
 from gdb_scripts.layout import Absent
+from gdb_scripts.microscope import HEAD, REFUSED, Microscope, line, show_step, verdict
 from gdb_scripts.replay import Replay
-from gdb_scripts.session import Closed, Session
-from traces.fields import FINISH_NAMES, PHASE_NAMES, FieldError
+from traces.fields import FieldError
 from traces.rules import RULES
 from traces.writer import TraceError
 
 OLDEST_GDB = (12, 0)
-
-
-class Microscope:
-    """What the commands work on: a probe, perhaps a recording, perhaps a replay."""
-
-    def __init__(self) -> None:
-        self.probe: Optional[probes.Probe] = None
-        self.session: Optional[Session] = None
-        self.backend: Optional[StopBackend] = None
-        self.break_on: Set[str] = set()
-        self.baseline: Optional[Baseline] = None
-        self.replay: Optional[Replay] = None
-        self.backend_kind, self.buffer_mb, self.is_circular = "stop", DEFAULT_MB, False
-        self._layout: Optional[frozen.Layout] = None
-        self._described: Optional[Session] = None
-        self._pid = 0
-        self._image: Any = None
-        self._thread = 0
-        self._told_threads = False
-
-    def use(self, name: str) -> None:
-        """Choose a probe and set its hooks."""
-        layout = frozen.load(name) if frozen.is_layout(name) else None
-        chosen = probes.load(name) if layout is None else layout.probe
-        self.off()
-        self.probe, self._layout = chosen, layout
-        self.session = Session(self.probe, None, _run_facts())
-        self._start()
-
-    def record(self, path: str) -> None:
-        """From the next step on, write a trace."""
-        if self.probe is None:
-            raise host.GdbError("choose a probe first: stepscope probe NAME (stepscope probe list shows them)")
-        _refuse_what_is_no_trace(path)
-        if self.backend is not None:
-            self.backend.begin_again()
-        if self.session is not None:
-            self.session.close()
-        self.session = Session(self.probe, path, _run_facts())
-        if self.backend is None:
-            self._start()
-        host.say("recording to %s" % path)
-
-    def off(self) -> None:
-        """Remove every hook and end the trace."""
-        backend, self.backend = self.backend, None
-        if backend is not None:
-            backend.remove()  # what it still holds belongs to the session
-        session, self.session = self.session, None
-        if session is not None:
-            session.close()
-            _tell_problems(session)
-
-    def program_ended(self, code: Optional[int]) -> None:
-        """The program exited by itself, or was ended by a signal (no code)."""
-        if self.backend is not None:
-            self.backend.ended()
-        if self.session is not None:
-            self._look_at(self.session.program_ended(None if code == 0 else "abort"))
-            _tell_problems(self.session)
-            if not self.session.steps:
-                host.say("stepscope: the program ended and no hook of probe %s was hit" % self.session.probe.name)
-        if self.baseline is not None:
-            self.baseline.begin_again()
-        self._pid = self._thread = 0  # what comes next is another process, and this one's end is told
-
-    def gdb_ends(self) -> None:
-        """The user leaves gdb; what is still running is left or killed."""
-        if self.backend is not None:
-            self.backend.flush()
-        if self.session is not None:
-            self.session.program_ended("abort" if host.pid() else None)
-            self.session.close()
-
-    def _start(self) -> None:
-        assert self.probe is not None
-        callbacks = (self._now_ns, self._hit, host.say, self._gap)
-        if self._layout is not None:
-            self.backend = FrozenBackend(self._layout, *callbacks)
-        elif self.backend_kind == "stop":
-            self.backend = StopBackend(self.probe, *callbacks)
-        else:
-            self.backend = TracepointBackend(
-                self.probe,
-                *callbacks,
-                must_stop=self._must_stop,
-                size_mb=self.buffer_mb,
-                circular=self.is_circular,
-            )
-        try:
-            self.backend.install()
-        except Absent as problem:
-            raise host.GdbError("probe %s: %s" % (self.probe.name, problem)) from None
-        pending = self.backend.pending()
-        if pending:
-            host.say("stepscope: waiting for %s to be loaded" % ", ".join(pending))
-
-    def choose(self, kind: str, buffer_mb: int, is_circular: bool) -> None:
-        """Another back-end, from here on."""
-        self.backend_kind, self.buffer_mb, self.is_circular = kind, buffer_mb, is_circular
-        if self.backend is not None:
-            self.backend.remove()
-            self._start()
-
-    def _must_stop(self) -> str:
-        """Why each step has to be looked at where it happens; empty where it need not be."""
-        if self.break_on:
-            return "break-on stops at the very step"
-        if self.baseline is not None:
-            return "follow stops at the first step that differs"
-        if self.backend_kind == "auto" and (self.session is None or self.session.path is None):
-            return "nothing is recorded"
-        return ""
-
-    def reconsider(self) -> None:
-        """What is asked of the steps has changed."""
-        if self.backend is not None:
-            self.backend.reconsider()
-
-    def _now_ns(self) -> int:
-        return self.session.now_ns() if self.session is not None else 0
-
-    def _gap(self, why: str) -> None:
-        if self.session is not None:
-            self.session.gap(why)
-
-    def _hit(self, hit: Hit) -> bool:
-        session = self.session
-        if session is None:
-            return False
-        pid = host.pid()
-        if self._pid and (pid != self._pid or (self._image is not None and not self._image.is_valid())):
-            session.program_ended("abort")  # `run` again, a fork that was followed, or exec: another program
-            self._image = None
-        self._pid = pid
-        self._image = self._image or host.image()
-        if "seq_id" not in hit.values and not hit.hook.conditions:
-            self._expect_one_thread(session)
-        if self._described is not session and hit.hook.event == "forward":
-            self._describe(session)
-        try:
-            return self._look_at(session.hit(hit))
-        finally:
-            _tell_problems(session)
-
-    def _describe(self, session: Session) -> None:
-        """Say what is being recorded: only at a hit is it sure to be loaded."""
-        assert self.probe is not None
-        file, source = identity.hook_of(self.probe, self._layout)
-        session.about(identity.engine_of(file, host.build_ids().get(file, ""), self._layout), source)
-        self._described = session
-
-    def _expect_one_thread(self, session: Session) -> None:
-        """Without a seq_id, steps of several threads cannot be told apart: nothing is concluded across a switch."""
-        thread = host.thread()
-        if self._thread and thread != self._thread:
-            if not self._told_threads:
-                host.say("stepscope: several threads step and the probe reads no seq_id: rules across them are unknown")
-                self._told_threads = True
-            session.gap("another thread stepped")
-        self._thread = thread
-
-    def _look_at(self, closed: List[Closed]) -> bool:
-        """Whether to stop the program because of the steps that were closed; says why."""
-        stop = False
-        for step in closed:
-            for failure in step.failures:
-                if failure.code in self.break_on:
-                    host.say("stepscope: %s" % failure.message)
-                    host.say("  %s" % RULES[failure.code].statement)
-                    stop = True
-            if self.baseline is not None:
-                difference = self.baseline.compare(step)
-                if difference is not None:
-                    host.say("stepscope: %s" % difference)
-                    self.baseline = None
-                    stop = True
-            show_step(step.step, step.record)
-        return stop
-
-
-def show_step(index: int, record: Dict[str, Any]) -> None:
-    """`$step $token_id $seq_len $cache_len` for the user's own conditions and printing."""
-    rows = record["cache_len"]
-    host.set_variable("step", index)
-    host.set_variable("token_id", record["token_id"])
-    host.set_variable("seq_len", record["seq_len"])
-    host.set_variable("cache_len", rows[0] if isinstance(rows, tuple) else rows)
-
-
-def line(index: int, record: Dict[str, Any]) -> str:
-    """The film's line of one step."""
-    rows = record["cache_len"]
-    if isinstance(rows, tuple):
-        seen = sorted({r for r in rows if r >= 0})
-        cache = "-" if not seen else str(seen[0]) if len(seen) == 1 else "%d-%d!" % (seen[0], seen[-1])
-    else:
-        cache = _count(rows)
-    token = record["token_id"]
-    words = [
-        "%-5d" % index,
-        "%-8s" % PHASE_NAMES.get(record["phase"], "?"),
-        "%-8s" % ("-" if token == -(2**63) else token),
-        "%-10s" % _count(record["seq_before"]),
-        "%-7s" % _count(record["seq_len"]),
-        "%-10s" % cache,
-    ]
-    if record["n_tokens"] == 0 and record["phase"] != 1:
-        words.append("not fed")
-    if record["finish"]:
-        words.append("finish=%s" % FINISH_NAMES.get(record["finish"], record["finish"]))
-    return " ".join(words).rstrip()
-
-
-HEAD = "step  phase    token    seq_before seq_len cache_len"
-
-
-def _count(value: int) -> str:
-    return "-" if value < 0 else str(value)
-
-
-def _refuse_what_is_no_trace(path: str) -> None:
-    """Told when the command is typed, not when the first step comes."""
-    target = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path) or not os.access(target, os.W_OK):
-        raise host.GdbError("%s: cannot write a trace here" % path)
-    if os.path.exists(path) and os.path.getsize(path):
-        with open(path, "rb") as file:
-            if file.read(4) != b"STEP":
-                raise host.GdbError("%s: exists and is not a step trace; choose another name" % path)
-
-
-def _run_facts() -> Dict[str, Any]:
-    return {"host": {"machine": host.machine()}, "engine": {"binary": os.path.basename(host.program())}}
-
-
-def _tell_problems(session: Session) -> None:
-    while session.problems:
-        host.say("stepscope: %s; recording has ended, the program goes on" % session.problems.pop(0))
-
 
 _scope = Microscope()
 
@@ -277,12 +34,13 @@ class _Command(host.Command):  # type: ignore[misc]
     def invoke(self, argument: str, from_tty: bool) -> None:
         try:
             self.do(host.string_to_argv(argument))
-        except (probes.ProbeError, TraceError, FieldError, Absent) as error:
-            raise host.GdbError(str(error)) from None
-        except (host.GdbError, host.Error):
-            raise
+            return
+        except (probes.ProbeError, TraceError, FieldError, Absent, host.GdbError, host.Error) as error:
+            problem = str(error)
         except Exception as error:  # noqa: BLE001 - one line, whatever it is
-            raise host.GdbError("%s: %s" % (type(error).__name__, error)) from None
+            problem = "%s: %s" % (type(error).__name__, error)
+        _scope.outcome = REFUSED
+        raise host.GdbError(problem)
 
     def do(self, words: List[str]) -> None:
         """The command's work."""
@@ -325,7 +83,7 @@ class BackendCommand(_Command):
     """
 
     def do(self, words: List[str]) -> None:
-        sizes = [int(word) for word in words[1:] if word.isdecimal() and 0 < int(word) < 4096]
+        sizes = [int(word) for word in words[1:] if re.fullmatch("[0-9]{1,4}", word) and 0 < int(word) < 4096]
         others = [word for word in words[1:] if not word.isdecimal()]
         if words:
             if words[0] not in ("auto", "stop", "tracepoint") or others not in ([], ["circular"]):
@@ -359,8 +117,7 @@ class StatusCommand(_Command):
         if session.last is not None:
             host.say(HEAD)
             host.say(line(session.last.step, session.last.record))
-        broken = [c for c, r in session.report.results.items() if r.failed]
-        host.say("broken rules: %s" % (", ".join(broken) or "none"))
+        host.say("rules: %s" % verdict(session, set()))
         for place in backend.pending():
             host.say("waiting for %s" % place)
 
@@ -394,7 +151,8 @@ class FollowCommand(_Command):
             raise host.GdbError("stepscope follow TRACE")
         _scope.baseline = Baseline(words[0])
         _scope.reconsider()
-        host.say("following %s (%d steps)" % (words[0], _scope.baseline.steps))
+        cut = "" if _scope.baseline.complete else ", cut off: no END frame"
+        host.say("following %s (%d steps%s)" % (words[0], _scope.baseline.steps, cut))
 
 
 class ReplayCommand(_Command):
@@ -423,10 +181,15 @@ class GotoCommand(_Command):
         replay = _scope.replay
         if replay is None:
             raise host.GdbError("no trace is replayed; stepscope replay TRACE")
-        if len(words) != 1 or not words[0].isdecimal() or int(words[0]) >= replay.steps:
+        if not replay.steps:
+            raise host.GdbError("the trace that is replayed has no steps")
+        if len(words) != 1 or re.fullmatch("[0-9]{1,18}", words[0]) is None or int(words[0]) >= replay.steps:
             raise host.GdbError("stepscope goto N, with N from 0 to %d" % (replay.steps - 1))
         replay.position = int(words[0])
-        index, record = next(replay.records(replay.position, replay.position + 1))
+        found = list(replay.records(replay.position, replay.position + 1))
+        if not found:
+            raise host.GdbError("step %d is damaged" % replay.position)
+        index, record = found[0]
         host.say(HEAD)
         host.say(line(index, record))
         show_step(index, record)
@@ -441,11 +204,9 @@ class WhereCommand(_Command):
     """The source line of the hook, and where the last step (or the replayed one) stands."""
 
     def do(self, words: List[str]) -> None:
-        if _scope.probe is not None:
-            for hook in _scope.probe.hooks:
-                for place in host.location(hook.function, hook.file):
-                    for pc, file, number in host.where(place):
-                        host.say("%-8s %s at %s:%d (0x%x)" % (hook.event, hook.function, file, number, pc))
+        if _scope.backend is not None:
+            for text in _scope.backend.places():
+                host.say(text)
         if _scope.replay is not None:
             for text in _scope.replay.source_lines():
                 host.say(text)
@@ -461,6 +222,29 @@ class OffCommand(_Command):
         host.say("off")
 
 
+class BatchCommand(_Command):
+    """Run the program unattended, then leave gdb: stepscope batch run|continue.
+
+    gdb's exit code is 1 after a stop by break-on or follow, 2 where a stepscope command was refused (the program is
+    not run then) or the program cannot be run, else 0, whatever the program's own was.
+    """
+
+    def do(self, words: List[str]) -> None:
+        if words not in (["run"], ["continue"]):
+            raise host.GdbError("stepscope batch run|continue")
+        if _scope.outcome != REFUSED:
+            try:
+                host.run(words[0])
+            except host.Error as problem:
+                host.say(str(problem))
+                _scope.outcome = REFUSED
+        _scope.gdb_ends()
+        host.run("quit %d" % _scope.outcome)
+
+    def complete(self, text: str, word: str) -> List[str]:
+        return [how for how in ("run", "continue") if how.startswith(word)]
+
+
 class _Prefix(host.Command):  # type: ignore[misc]
     """Record, check and compare the steps of a token loop. Start with: stepscope probe NAME."""
 
@@ -471,7 +255,7 @@ class _Prefix(host.Command):  # type: ignore[misc]
 def register() -> None:
     """Make the commands known to gdb."""
     if host.version() < OLDEST_GDB:
-        host.say("stepscope: this gdb is %d.%d; 12 or newer is needed" % host.version())
+        host.say("stepscope: this gdb is %d.%d; %d or newer is needed" % (*host.version(), OLDEST_GDB[0]))
         return
     identity.take_given()
     _Prefix()
@@ -485,5 +269,6 @@ def register() -> None:
     GotoCommand("goto")
     WhereCommand("where")
     OffCommand("off")
+    BatchCommand("batch")
     host.on_exit(_scope.program_ended)
     host.on_gdb_exit(_scope.gdb_ends)

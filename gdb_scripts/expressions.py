@@ -105,15 +105,36 @@ def parse(text: str) -> Node:
     parser = _Parser(_tokens(text), text)
     node = parser.expression()
     parser.expect_end()
+    _expect_bounded(node)
     return node
 
 
 def substitute(node: Node, names: Dict[str, Node]) -> Node:
-    """The expression with some names replaced by what they stand for."""
+    """The expression with some names replaced by what they stand for. Raises ExpressionError where it grows too
+    large: names that stand for names double it each time."""
+    whole = _replaced(node, names)
+    _expect_bounded(whole)
+    return whole
+
+
+def _replaced(node: Node, names: Dict[str, Node]) -> Node:
     if isinstance(node, Name):
         return names.get(node.text, node)
-    parts = [substitute(part, names) if isinstance(part, _NODES) else part for part in node]
+    parts = [_replaced(part, names) if isinstance(part, _NODES) else part for part in node]
     return type(node)(*parts)  # type: ignore[arg-type]
+
+
+def _expect_bounded(node: Node) -> None:
+    """Everything that walks over an expression recurses once a level, inside gdb's own Python."""
+    size, level = 0, [node]
+    for _ in range(_MAX_DEPTH):
+        size += len(level)
+        if size > _MAX_LENGTH:
+            raise ExpressionError("more than %d parts" % _MAX_LENGTH)
+        level = [part for outer in level for part in outer if isinstance(part, _NODES)]
+        if not level:
+            return
+    raise ExpressionError("nested too deeply: more than %d levels" % _MAX_DEPTH)
 
 
 def mentions(node: Node, register: str) -> bool:
@@ -269,10 +290,14 @@ class _Parser:
     def _number(self, token: str) -> int:
         try:
             octal = len(token) > 1 and token[0] == "0" and token[1] not in "xX"
-            return int(token, 8) if octal else int(token, 0)
+            number = int(token, 8) if octal else int(token, 0)
         except ValueError:
             self._at -= 1
             raise self._error("%r is not a number" % token) from None
+        if number >> 64:
+            self._at -= 1
+            raise self._error("%s does not fit into 64 bits" % token)
+        return number
 
     def _next(self) -> str:
         return self._tokens[self._at][1] if self._at < len(self._tokens) else ""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from gdb_scripts.session import Closed
-from traces.fields import ABSENT_I64
+from traces.fields import ABSENT_I64, FINISH, FINISH_NAMES
 from traces.reader import Reader, Source
 from traces.writer import TraceError
 
@@ -24,23 +24,38 @@ class Baseline:
     def __init__(self, path: str) -> None:
         self.steps = 0
         self._runs: List[List[Dict[str, Any]]] = []
-        order: Dict[int, int] = {}
-        for kind, value in Reader(Source(path)).events():
-            if kind == "step":
-                at = order.setdefault(value["seq_id"], len(order))
+        self._finish: Dict[int, int] = {}
+        order: Dict[Tuple[int, Any], int] = {}
+        file_run = 0
+        reader = Reader(Source(path))
+        for kind, value in reader.events():
+            if kind == "run":
+                file_run += 1
+            elif kind == "step":
+                at = order.setdefault((file_run, value["seq_id"]), len(order))
                 if at == len(self._runs):
                     self._runs.append([])
                 self._runs[at].append(value)
+                self._finish[at] = value["finish"] or self._finish.get(at, 0)
                 self.steps += 1
+            elif kind == "note" and value.get("kind") == "finish":
+                known = order.get((file_run, value.get("seq_id")))
+                if known is not None:
+                    self._finish[known] = FINISH.get(str(value.get("finish")), 0)
+            elif kind == "damage" and value.steps:
+                raise TraceError("%s: is damaged at step %d; a good run has to be whole" % (path, self.steps))
+        self.complete = reader.complete
         if not self.steps:
             raise TraceError("%s: has no step to compare with" % path)
         self._order: Dict[int, int] = {}
         self._done: Dict[int, int] = {}
+        self._ended: Dict[int, int] = {}
 
     def begin_again(self) -> None:
         """The program was started anew: its first request is compared with the good run's first."""
         self._order.clear()
         self._done.clear()
+        self._ended.clear()
 
     def compare(self, closed: Closed) -> Optional[str]:
         """What differs at this step, or None. Fields that one side lacks are not compared."""
@@ -48,12 +63,29 @@ class Baseline:
         run = self._order.setdefault(mine["seq_id"], len(self._order))
         number = self._done.get(run, 0)
         self._done[run] = number + 1
+        self._ended[run] = mine["finish"] or self._ended.get(run, 0)
         if run >= len(self._runs):
             return "step %d: the good run has no request %d" % (closed.step, run)
         if number >= len(self._runs[run]):
             return "step %d: the good run's request had ended after %d steps" % (closed.step, number)
         difference = _difference(self._runs[run][number], mine)
         return None if difference is None else "step %d differs from the good run: %s" % (closed.step, difference)
+
+    def at_the_end(self, is_whole: bool, sees_ends: bool) -> Tuple[bool, str]:
+        """(whether the program ended where the good run did, that in words). is_whole: it ended by itself, without an
+        error. sees_ends: the probe has a hook where a sequence ends; without, a token sampled last is never seen."""
+        steps = sum(self._done.values())
+        for run, good in enumerate(self._runs):
+            done = self._done.get(run, 0)
+            left = [step for step in good[done:] if sees_ends or step["n_tokens"] != 0]
+            if left:
+                text = "early, after %d of the good run's %d steps (request %d: %d of %d)"
+                return False, text % (steps, self.steps, run, done, len(good))
+            was, now = self._finish.get(run, 0), self._ended.get(run, 0) or (0 if is_whole else FINISH["abort"])
+            if was != now and (FINISH["abort"] in (was, now) or (was and now)):
+                text = "after %d steps as the good run, but request %d ended %s, was %s"
+                return False, text % (steps, run, _way(now), _way(was))
+        return True, "%d steps in %d requests, as the good run" % (steps, len(self._runs))
 
 
 def _difference(good: Dict[str, Any], mine: Dict[str, Any]) -> Optional[str]:
@@ -70,8 +102,12 @@ def _difference(good: Dict[str, Any], mine: Dict[str, Any]) -> Optional[str]:
             text = "hidden_rms of layer %d is %.6g, was %.6g (tolerance %g, relative)"
             return text % (layer, now, was, RMS_TOLERANCE)
     if good["finish"] != mine["finish"]:
-        return "finish is %d, was %d" % (mine["finish"], good["finish"])
+        return "finish is %s, was %s" % (_way(mine["finish"]), _way(good["finish"]))
     return None
+
+
+def _way(finish: int) -> str:
+    return str(FINISH_NAMES.get(finish)) if finish else "without a reason"
 
 
 def _rows(value: Any) -> Any:

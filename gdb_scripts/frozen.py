@@ -21,7 +21,7 @@ from gdb_scripts import layout, probe
 from gdb_scripts.layout import Absent, Address, Arithmetic, Array, Checked, Const, Field, Gather, Load, Scope, Space
 
 FORMAT, VERSION = "stepscope-layout", 1
-_DEEPEST = 60
+_DEEPEST = 150
 _KINDS = ("int", "uint", "bool", "float", "pointer")
 
 
@@ -74,17 +74,6 @@ def is_layout(name: str) -> bool:
     return name.endswith(".json")
 
 
-def expressions_of(hook: probe.Hook, facts: Dict[str, ex.Node]) -> Dict[str, ex.Node]:
-    """Every expression of a hook under the name that the file gives it; facts belong to forward hooks."""
-    out: Dict[str, ex.Node] = {"when." + k: v for k, v in hook.conditions.items()}
-    out.update({"reads." + k: v for k, v in hook.reads.items()})
-    out.update({"after." + k: v for k, v in hook.after.items()})
-    out.update({"sums." + k: a.node for k, a in hook.accumulators.items()})
-    if hook.event == "forward":
-        out.update({"facts." + k: v for k, v in facts.items()})
-    return out
-
-
 def load(path: str) -> Layout:
     """The frozen layout in a file. Raises probe.ProbeError."""
     try:
@@ -124,7 +113,7 @@ def _read(path: str, data: Dict[str, Any]) -> Layout:
 
 def _read_hook(spec: probe.Probe, data: Dict[str, Any]) -> FrozenHook:
     hook = next(h for h in spec.hooks if h.section == data["section"])
-    named = expressions_of(hook, spec.facts)
+    named = probe.expressions_of(hook, spec.facts)
     return FrozenHook(
         hook,
         str(data["function"]),
@@ -164,23 +153,25 @@ def field_from(tree: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError("nested too deeply")
     if isinstance(tree, int):
-        return Const(tree)
+        return Const(_number(tree))
     kind = tree[0]
     if kind == "load":
         _, space, offset, size, scalar = tree
-        return Load(_space_from(space, depth), int(offset), _width(size), _scalar(scalar))
+        return Load(_space_from(space, depth), _number(offset), _width(size), _scalar(scalar))
     if kind == "address":
-        return Address(_space_from(tree[1], depth), int(tree[2]))
+        return Address(_space_from(tree[1], depth), _number(tree[2]))
     if kind == "checked":
-        return Checked(field_from(tree[1], depth + 1), int(tree[2]), str(tree[3]))
+        return Checked(field_from(tree[1], depth + 1), _number(tree[2]), str(tree[3]))
+    if kind == "/" and tree[2] in (0, False):
+        raise ValueError("a division by zero")
     if kind in ("+", "-", "*", "/"):
         return Arithmetic(kind, field_from(tree[1], depth + 1), field_from(tree[2], depth + 1))
     if kind == "array":
         _, space, offset, size, scalar, start, length = tree
         ends = [field_from(start, depth + 1), field_from(length, depth + 1)]
-        return Array(_space_from(space, depth), int(offset), _width(size), _scalar(scalar), *ends)
+        return Array(_space_from(space, depth), _number(offset), _width(size), _scalar(scalar), *ends)
     if kind == "gather":
-        return Gather(field_from(tree[1], depth + 1), int(tree[2]), _width(tree[3]), _scalar(tree[4]))
+        return Gather(field_from(tree[1], depth + 1), _number(tree[2]), _width(tree[3]), _scalar(tree[4]))
     raise ValueError("%r is no kind of field" % (kind,))
 
 
@@ -189,10 +180,16 @@ def _space_from(tree: Any, depth: int) -> Space:
     if kind == "at":
         return Space("at", field_from(base, depth + 1))
     if kind == "static":
-        return Space("static", int(base))
+        return Space("static", _number(base))
     if kind == "variable" and str(base).startswith("$"):
         return Space("variable", str(base))
     raise ValueError("%r is no place" % (tree,))
+
+
+def _number(value: Any) -> int:
+    if not -(2**63) <= int(value) < 2**64:
+        raise ValueError("a number beyond 64 bits")
+    return int(value)
 
 
 def _width(size: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from gdb_scripts import expressions as ex
 from gdb_scripts import layout, straight
-from gdb_scripts.layout import Absent, Memory, Scope
+from gdb_scripts.layout import NOT_MEASURED, Absent, Memory, Scope
 from gdb_scripts.probe import SLOT, Hook
 from traces import fields
 
@@ -91,6 +91,12 @@ class HookPlan:
         """What is read once a stop."""
         return self._shared.plan
 
+    @property
+    def unresolved(self) -> Dict[str, Absent]:
+        """group.field -> why no hit here can have it."""
+        facts = {"facts." + name: why for name, why in self._facts.absent.items()}
+        return {**self._shared.absent, **self._of_slot.absent, **facts}
+
     def _taken_as_read(self) -> bool:
         """Whether a stop is one hit whose values need no sorting."""
         if self._hook.conditions or not self._of_slot.is_empty:
@@ -122,7 +128,7 @@ class HookPlan:
         return [self._untimed(hit) for hit in found] if when.get("timed") == 0 else found
 
     def _untimed(self, hit: Hit) -> Hit:
-        off = Absent("not_measured", "the engine's timers are switched off")
+        off = Absent(NOT_MEASURED, "the engine's timers are switched off")
         return hit._replace(sums={}, missing={**hit.missing, **dict.fromkeys(self._hook.accumulators, off)})
 
     def _of_slots(self, whole: Hit, memory: Memory, slots: List[int]) -> List[Hit]:

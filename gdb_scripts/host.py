@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 import gdb
 
 from gdb_scripts.layout import NO_SYMBOL, OPTIMIZED_OUT, UNREADABLE, Absent, Memory, Scope, Type, Variable
+from gdb_scripts.probe import Hook, plain_name
 
 _REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
 _QUIET_SETTINGS = (
@@ -46,9 +47,34 @@ def say(text: str) -> None:
     gdb.flush()
 
 
+_told: Set[str] = set()
+
+
+def _tell_once(problem: str) -> None:
+    if problem not in _told:
+        _told.add(problem)
+        with contextlib.suppress(gdb.error, OSError):
+            say("stepscope: %s" % problem)
+
+
+def guarded(action: Callable[..., Any], on_error: Callable[[str], None] = _tell_once) -> Callable[..., Any]:
+    """The action as gdb may call it: nothing that it raises reaches gdb but Ctrl-C. What goes wrong is one line, and
+    the answer None."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return action(*arguments)
+        except Exception as error:  # noqa: BLE001 - an exception in gdb's hands would disturb the user's program
+            kind = "" if isinstance(error, (Absent, gdb.error)) else type(error).__name__ + ": "
+            on_error("%s%s" % (kind, error))
+            return None
+
+    return call
+
+
 def defer(action: Callable[[], None]) -> None:
     """Run it when gdb is idle: a breakpoint deleted inside its own stop() can crash gdb."""
-    gdb.post_event(action)
+    gdb.post_event(guarded(action))
 
 
 def execute(command: str) -> str:
@@ -57,6 +83,11 @@ def execute(command: str) -> str:
         return str(gdb.execute(command, to_string=True))
     except gdb.error as error:
         raise Absent(NO_SYMBOL, str(error)) from None
+
+
+def run(command: str) -> None:
+    """A gdb command whose output the user sees. Raises gdb.error."""
+    gdb.execute(command)
 
 
 def set_variable(name: str, value: Any) -> None:
@@ -190,14 +221,16 @@ def _members(kind: Any) -> Dict[str, Tuple[int, Type]]:
     return found
 
 
-def is_elsewhere(pc: int, function: str) -> bool:
-    """Whether a function named so was inlined into another one at this place: its arguments may be anything. gdb skips
+def is_elsewhere(pc: int, hook: Hook) -> bool:
+    """Whether a hook's function was inlined into another one at this place: its arguments may be anything. gdb skips
     inlined frames at its own breakpoints, so the frame does not tell."""
     functions = _functions_at(pc)
-    if not functions or function.startswith("/"):
+    if not functions:
         return False
-    outer = str(functions[-1].function.name).split("(")[0]
-    return not outer.endswith(function.split("(")[0])
+    outer = str(functions[-1].function.name)
+    if hook.pattern is not None:
+        return re.search(hook.pattern, _name_in(outer + "();")) is None
+    return not ("::" + plain_name(outer)).endswith("::" + plain_name(hook.function).partition(".")[0])
 
 
 def image() -> Any:
@@ -398,27 +431,58 @@ def _bytes_of(value: Any, size: int) -> bytes:
 # -- places ----------------------------------------------------------------------------------------------------------
 
 
-def location(function: str, file: Optional[str]) -> List[str]:
-    """Breakpoint locations for a hook's function; `/regex/` gives one for each function it matches.
-
-    Raises Absent(NO_SYMBOL) where a regular expression matches nothing.
-    """
-    names = [function]
-    if len(function) > 2 and function.startswith("/") and function.endswith("/"):
-        names = _matching(function[1:-1])
-    source = "-source %s " % file if file else ""
+def location(hook: Hook) -> List[str]:
+    """Breakpoint locations for a hook's function; a /regex/ gives one for each function it matches, perhaps none."""
+    pattern = hook.pattern
+    names = [hook.function] if pattern is None else _matching(pattern)
+    source = "-source %s " % hook.file if hook.file else ""
     return ["%s-qualified -function %s" % (source, name) for name in names]
 
 
 def _matching(pattern: str) -> List[str]:
-    found = []
-    for line in execute("info functions -q -n %s" % pattern).splitlines():
-        head = line.split("(")[0].split()
-        if line.rstrip().endswith(";") and head:
-            found.append(head[-1].lstrip("*&"))
-    if not found:
-        raise Absent(NO_SYMBOL, "no function matches /%s/" % pattern)
-    return sorted(set(found))
+    """Names of functions, without parameters, in which the pattern is found. gdb's own expressions are of another
+    kind than everywhere else here, so gdb only lists."""
+    wanted = re.compile(pattern)
+    found = {_name_in(line) for line in execute("info functions -q -n").splitlines()}
+    return sorted(name for name in found if name and wanted.search(name))
+
+
+def _name_in(declaration: str) -> str:
+    """`12:\tstatic int ns::T<long>::f(int, float);` gives ns::T<long>::f."""
+    text = declaration.rstrip().replace("(anonymous namespace)", _UNNAMED)
+    if not text.endswith(";") or "(" not in text:
+        return ""
+    name, depth = "", 0
+    for letter in reversed(text[: text.index("(")]):
+        depth += (letter == ">") - (letter == "<")
+        if letter in " \t*&" and not depth:
+            break
+        name = letter + name
+    return name.replace(_UNNAMED, "(anonymous namespace)")
+
+
+_UNNAMED = "unnamed\0"
+
+
+def is_stub(pc: int) -> bool:
+    """Whether an address lies in a linker's stub for a function of a library."""
+    try:
+        told = execute("info symbol %d" % pc)
+    except Absent:
+        return False
+    return "@plt" in told or "in section .plt" in told
+
+
+def function_at(pc: int) -> Optional[str]:
+    """The function that debug information knows at an address, as C++ tells it from others; None where there is
+    none."""
+    functions = _functions_at(pc)
+    return str(functions[-1].function.print_name) if functions else None
+
+
+def has_variables(pc: int) -> bool:
+    """Whether the debug information at an address tells of arguments or locals: -g1 leaves them out."""
+    return any(True for block in _functions_at(pc) for _ in block)
 
 
 def where(place: str) -> List[Tuple[int, str, int]]:
@@ -459,19 +523,18 @@ def of_kinds(symbols: Dict[str, Any], *kinds: str) -> Set[str]:
 
 class Stop(gdb.Breakpoint):  # type: ignore[misc]
     """A breakpoint that calls back. on_hit(here) returns True to stop the program; nothing it raises reaches gdb but
-    Ctrl-C."""
+    Ctrl-C. name: what the user calls its place."""
 
-    def __init__(self, place: str, on_hit: Callable[[Here], bool], on_error: Callable[[str], None]) -> None:
+    def __init__(
+        self, place: str, on_hit: Callable[[Here], bool], on_error: Callable[[str], None], name: str = ""
+    ) -> None:
         super().__init__(place, internal=True)
+        self.name = name
         self.silent = True
-        self._on_hit, self._on_error = on_hit, on_error
+        self._on_hit = guarded(on_hit, on_error)
 
     def stop(self) -> bool:
-        try:
-            return self._on_hit(Here())
-        except Exception as error:  # noqa: BLE001 - an exception here would stop the user's program
-            self._on_error("%s: %s" % (type(error).__name__, error))
-            return False
+        return bool(self._on_hit(Here()))
 
     @property
     def only_place(self) -> Optional[int]:
@@ -487,18 +550,21 @@ class Stop(gdb.Breakpoint):  # type: ignore[misc]
 
 def on_exit(action: Callable[[Optional[int]], None]) -> None:
     """Call action(exit code or None) when the program ends."""
-    gdb.events.exited.connect(lambda event: action(getattr(event, "exit_code", None)))
+    act = guarded(action)
+    gdb.events.exited.connect(lambda event: act(getattr(event, "exit_code", None)))
 
 
 def on_gdb_exit(action: Callable[[], None]) -> None:
     """Call it before gdb ends."""
     if hasattr(gdb.events, "gdb_exiting"):
-        gdb.events.gdb_exiting.connect(lambda event: action())
+        act = guarded(action)
+        gdb.events.gdb_exiting.connect(lambda event: act())
 
 
 def on_new_symbols(action: Callable[[], None]) -> None:
     """Call it when a program or library was loaded."""
-    gdb.events.new_objfile.connect(lambda event: action())
+    act = guarded(action)
+    gdb.events.new_objfile.connect(lambda event: act())
 
 
 Error = gdb.error

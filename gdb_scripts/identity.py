@@ -54,7 +54,7 @@ def hook_of(probe: Probe, layout: Optional[Layout]) -> Tuple[str, Dict[str, Any]
         note = {"file": frozen.file, "line": frozen.line, "function": frozen.function} if frozen.file else {}
         return (files or [""])[0], note
     try:
-        places = [p for where in host.location(hook.function, hook.file) for p in host.where(where)]
+        places = [p for where in host.location(hook) for p in host.where(where)]
     except Absent:
         return "", {}
     for pc, file, line in places:

@@ -13,7 +13,7 @@ from typing import Type as Type_
 
 from gdb_scripts import expressions as ex
 
-NO_SYMBOL, OPTIMIZED_OUT, UNREADABLE = "no_symbol", "optimized_out", "unreadable"
+NO_SYMBOL, OPTIMIZED_OUT, UNREADABLE, NOT_MEASURED = "no_symbol", "optimized_out", "unreadable", "not_measured"
 DEFAULT_CAP = 1024
 """Elements that a length read from the program may ask for; more is taken for garbage."""
 _JOIN_BYTES = 256
@@ -23,7 +23,7 @@ _GATHER_BYTES = 16384
 
 
 class Absent(Exception):  # noqa: N818 - a state of a value, not a fault of ours
-    """A value that cannot be had. `why` is NO_SYMBOL, OPTIMIZED_OUT or UNREADABLE; the message says more."""
+    """A value that cannot be had. `why` is one of the four words above; the message says more."""
 
     def __init__(self, why: str, message: str) -> None:
         super().__init__(message)
@@ -333,6 +333,8 @@ def _binary(operator: str, left: Union[_Place, _Typed], right: Union[_Place, _Ty
     a, b = _value(left), _value(right)
     kind = left.type
     if operator == "-" and left.type.kind == right.type.kind == "pointer":
+        if not left.type.target.size:
+            raise Absent(NO_SYMBOL, "%s has no size to count in" % _kind_of(left.type.target))
         return _Typed(Arithmetic("/", Arithmetic("-", a, b), Const(left.type.target.size)), _INT)
     if left.type.kind in ("pointer", "array") and operator in "+-":
         b = Arithmetic("*", b, Const(left.type.target.size))
@@ -474,6 +476,13 @@ _ARITHMETIC: Dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def bounded(number: Any) -> Any:
+    """A result that fits into 64 bits; else what it was made of is garbage. Raises Absent."""
+    if not -(2**63) <= number < 2**64:
+        raise Absent(UNREADABLE, "a result beyond 64 bits")
+    return number
+
+
 class Snapshot:
     """Memory as it is at one hit; every block is read at most once."""
 
@@ -494,7 +503,7 @@ class Snapshot:
             if self.value(value.word) != value.expected:
                 raise Absent(UNREADABLE, "the object is not exactly a %s" % value.name)
             return self.value(value.pointer)
-        return _ARITHMETIC[value.operator](self.value(value.left), self.value(value.right))
+        return bounded(_ARITHMETIC[value.operator](self.value(value.left), self.value(value.right)))
 
     def array(self, array: Array, cap: int) -> List[Any]:
         """The numbers of a slice. Raises Absent, also for a length that must be garbage."""

@@ -19,6 +19,7 @@ ended), `request` (a sequence begins), `shift` (the oldest rows leave a slot). d
 from __future__ import annotations
 
 import configparser
+import math
 import os
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -33,6 +34,9 @@ _FACTS = ("n_layers", "vocab_size", "capacity", "n_heads", "n_kv_heads", "head_d
 _PROBE_KEYS = ("name", "about", "engine", "layers", "budget_ms") + _FACTS
 _HOOK_KEYS = ("function", "file", "about", "phase", "finish", "scale")
 _CONDITIONS = ("skip", "timed", "slot", "outputs")
+MOST_ELEMENTS = 1 << 20
+"""What a cap can allow: gdb takes the memory for a block before it knows whether it can be read."""
+_LONGEST_NAME = 1000
 SLOT = "slot"
 """`$slot` in an expression is the slot whose record is being read, where one forward feeds several."""
 _SEEN_AT = {
@@ -67,7 +71,7 @@ class Hook(NamedTuple):
     accumulators: time field -> what sums it up. codes: for `phase` and `finish`, value in the program -> name.
     conditions: `skip` (not zero: a warm-up, not recorded), `timed` (zero: the accumulators mean nothing), `slot` (the
     engine's own number for where a sequence lives, or a slice with one for each token fed: one record a slot),
-    `outputs` (which of the tokens fed give logits).
+    `outputs` (which of the tokens fed give logits). texts: key -> what the file says, for messages.
     """
 
     event: str
@@ -80,11 +84,17 @@ class Hook(NamedTuple):
     accumulators: Dict[str, Accumulator]
     codes: Dict[str, Dict[int, str]]
     conditions: Dict[str, ex.Node]
+    texts: Dict[str, str]
+
+    @property
+    def pattern(self) -> Optional[str]:
+        """The regular expression where `function` is one."""
+        return _pattern(self.function)
 
 
 class Probe(NamedTuple):
     """A whole hook spec. facts: name -> expression, read once at the first hit; layers: as RUN says them, or "full"
-    for as many full layers as n_layers reads, or None where the spec does not say."""
+    for as many full layers as n_layers reads, or None where the spec does not say. texts: as in Hook, of [probe]."""
 
     name: str
     path: str
@@ -93,6 +103,7 @@ class Probe(NamedTuple):
     facts: Dict[str, ex.Node]
     budget_ms: float
     hooks: List[Hook]
+    texts: Dict[str, str]
 
     def hooks_for(self, event: str) -> List[Hook]:
         """The hooks of one event."""
@@ -153,6 +164,7 @@ def read(text: str, path: str) -> Probe:
         {key: head.expression(key) for key in _FACTS if key in head.words},
         head.number("budget_ms", 50.0),
         hooks,
+        head.words,
     )
 
 
@@ -173,9 +185,12 @@ class _Section:
 
     def number(self, key: str, default: float) -> float:
         try:
-            return float(self.words.get(key, default))
+            number = float(self.words.get(key, default))
         except ValueError:
-            raise self.error(key, "%r is not a number" % self.words[key]) from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise self.error(key, "%r is not a number" % self.words[key])
+        return number
 
     def expect(self, known: Any) -> None:
         for key in self.words:
@@ -199,7 +214,7 @@ def _layers(head: _Section) -> Any:
     out: List[Dict[str, Any]] = []
     for layer in words.split(","):
         parts = layer.split()
-        numbers = [int(p) for p in parts[1:] if p.isdigit()]
+        numbers = [int(p) for p in parts[1:] if re.fullmatch(r"[0-9]{1,9}", p)]
         if parts[:1] == ["window"] and 1 <= len(numbers) == len(parts) - 1 <= 2:
             out.append({"kind": "window", "window": numbers[0], "slack": (numbers + [0])[1]})
         elif parts[:1] == ["shared"] and len(numbers) == len(parts) - 1 == 1:
@@ -221,8 +236,7 @@ def _hook(section: _Section) -> Hook:
             "%s: [%s]: a hook is one of %s, with a word behind it where there are several"
             % (section.path, section.name, ", ".join(EVENTS))
         )
-    if not section.words.get("function"):
-        raise section.error("function", "missing: where should it hook?")
+    _expect_place(section)
     reads: Dict[str, ex.Node] = {}
     after: Dict[str, ex.Node] = {}
     caps: Dict[str, int] = {}
@@ -239,7 +253,7 @@ def _hook(section: _Section) -> Hook:
                     raise section.error(key, "not known here; known are %s" % ", ".join(_AFTER))
                 after[field] = section.expression(key)
             elif kind == "cap":
-                caps[field] = int(section.number(key, 0))
+                caps[field] = _cap(section, key)
             elif kind == "accumulated":
                 _expect_time(section, key, field)
                 accumulators[field] = Accumulator(section.expression(key), section.number("scale." + field, scale))
@@ -264,7 +278,71 @@ def _hook(section: _Section) -> Hook:
         accumulators,
         codes,
         conditions,
+        section.words,
     )
+
+
+def expressions_of(hook: Hook, facts: Dict[str, ex.Node]) -> Dict[str, ex.Node]:
+    """Every expression of a hook as group.field; facts belong to forward hooks."""
+    out: Dict[str, ex.Node] = {"when." + k: v for k, v in hook.conditions.items()}
+    out.update({"reads." + k: v for k, v in hook.reads.items()})
+    out.update({"after." + k: v for k, v in hook.after.items()})
+    out.update({"sums." + k: a.node for k, a in hook.accumulators.items()})
+    if hook.event == "forward":
+        out.update({"facts." + k: v for k, v in facts.items()})
+    return out
+
+
+_KEYS = {"reads": "", "when": "", "after": "after.", "sums": "accumulated.", "facts": ""}
+
+
+def written(probe: Probe, hook: Hook, name: str) -> Tuple[str, str, str]:
+    """(section, key, expression) of a group.field as they stand in the file."""
+    group, _, field = name.partition(".")
+    key = _KEYS[group] + field
+    section, texts = ("probe", probe.texts) if group == "facts" else (hook.section, hook.texts)
+    return section, key, texts.get(key, "")
+
+
+_GROUP = re.compile(r"<[^<>()]*>|\([^<>()]*\)( const)?")
+_FUNCTION = re.compile(r"(::)?~?[A-Za-z_][\w$.]*(::~?[A-Za-z_][\w$.]*)*")
+_OPERATOR = re.compile(r"(^|::)operator *(\(\)|\[\]|->\*?|[-+*/%^&|~!=<>,]+|new|delete)")
+
+
+def _expect_place(section: _Section) -> None:
+    """`function` names one, or is a /regex/: what is no name would only fail inside gdb, again and again."""
+    name, file = section.words.get("function", ""), section.words.get("file", "")
+    if not name:
+        raise section.error("function", "missing: where should it hook?")
+    pattern = _pattern(name)
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise section.error("function", "%s is not a regular expression: %s" % (name, error)) from None
+    elif len(name) > _LONGEST_NAME or not _FUNCTION.fullmatch(plain_name(name)):
+        raise section.error("function", "%.60r is not the name of a function, nor a /regex/" % name)
+    if re.search(r"[\"'\s]|^-", file):
+        raise section.error("file", "%r is not a source file's name" % file)
+
+
+def _pattern(function: str) -> Optional[str]:
+    return function[1:-1] if len(function) > 2 and function[0] == function[-1] == "/" else None
+
+
+def plain_name(function: str) -> str:
+    """A C++ name without parameters, template arguments and unnamed namespaces, which gdb lets one leave out."""
+    name = _OPERATOR.sub(r"\1operator_", function).replace("(anonymous namespace)::", "")
+    while _GROUP.search(name):
+        name = _GROUP.sub("", name)
+    return name
+
+
+def _cap(section: _Section, key: str) -> int:
+    cap = section.number(key, 0)
+    if not 0 <= cap <= MOST_ELEMENTS:
+        raise section.error(key, "not between 0 and %d" % MOST_ELEMENTS)
+    return int(cap)
 
 
 def _expect_time(section: _Section, key: str, field: str) -> None:
@@ -281,7 +359,7 @@ def _codes(section: _Section, key: str, field: str) -> Dict[int, str]:
     out: Dict[int, str] = {}
     for pair in section.words[key].split(","):
         parts: Tuple[str, ...] = tuple(pair.split())
-        if len(parts) != 2 or not re.match(r"-?\d+$", parts[0]) or parts[1] not in names:
+        if len(parts) != 2 or not re.fullmatch(r"-?[0-9]{1,18}", parts[0]) or parts[1] not in names:
             raise section.error(key, "%r is not a number and one of %s" % (pair.strip(), ", ".join(names)))
         out[int(parts[0])] = parts[1]
     return out

@@ -13,7 +13,7 @@ import struct
 import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
-from gdb_scripts.expressions import Slice
+from gdb_scripts.expressions import Number, Slice
 from gdb_scripts.hits import Hit, Values
 from gdb_scripts.layout import DEFAULT_CAP, UNREADABLE, Absent
 from gdb_scripts.probe import Probe
@@ -23,6 +23,8 @@ from traces.check import Checker, Failure
 from traces.fields import Column
 from traces.rules import Rule
 from traces.writer import TraceError, TraceWriter
+
+_LISTS = ("eos", "prompt_ids")
 
 
 class Closed(NamedTuple):
@@ -64,6 +66,7 @@ class Session:
         self._sizes: Dict[str, int] = {}
         self._pack: Callable[[Dict[str, Any]], bytes] = _packer([])
         self._scales = {n: a.scale for hook in probe.hooks for n, a in hook.accumulators.items()}
+        self._blind = {hook.section for hook in probe.hooks if all(isinstance(n, Number) for n in hook.reads.values())}
         self._told_requests = any(hook.event == "request" for hook in probe.hooks)
         self._waiting: List[Dict[str, Any]] = []
         self._open: Dict[int, _Open] = {}
@@ -151,8 +154,8 @@ class Session:
             seq_id = self._sequence
         self._prompts[seq_id] = dict(hit.values)
         self._decoding.discard(seq_id)
-        note = {"kind": "request", "seq_id": seq_id, "t_ns": hit.t_ns}
-        note.update({k: v for k, v in hit.values.items() if k != "seq_id"})
+        note: Dict[str, Any] = {"kind": "request", "seq_id": seq_id, "t_ns": hit.t_ns}
+        note.update(self._sound({k: v for k, v in hit.values.items() if k != "seq_id" and v is not None}))
         self._note(note)
         return closed
 
@@ -200,6 +203,8 @@ class Session:
             closed.append(self._close(seq_id, hit.values, hit.after, hit.sums))
         values = {k: v for k, v in hit.values.items() if k in self._absent}
         values.update(seq_id=seq_id, t_ns=hit.t_ns, phase=phase)
+        if hit.missing and _nothing_read(hit) or hit.hook.section in self._blind:
+            values.update(t_ns=None, phase=0)  # the debugger's clock and our guess would be all that rules judge
         if hit.forward_id is not None:
             values["forward_id"] = hit.forward_id
         if drafted is not None:
@@ -307,7 +312,9 @@ class Session:
             try:
                 struct.pack(fields.record_format([column]), *values)
             except (struct.error, TypeError):
-                self._tell_absent(name, Absent(UNREADABLE, "%s does not hold %r" % (column.dtype, record[name])))
+                self._tell_absent(
+                    name, Absent(UNREADABLE, "%s does not hold %s" % (column.dtype, _shown(record[name])))
+                )
                 record[name] = self._absent[name]
 
     def _note(self, note: Dict[str, Any]) -> None:
@@ -339,8 +346,8 @@ class Session:
 
     def _start(self, hit: Hit) -> None:
         """Shapes are known at the first forward: declare the record, write RUN and what waited for it."""
-        self.facts = hit.facts
-        n_layers = _count(hit.facts.get("n_layers"))
+        self.facts = self._sound({k: v for k, v in hit.facts.items() if v is not None})
+        n_layers = self.facts.get("n_layers")
         if n_layers is not None and n_layers > DEFAULT_CAP:
             self._tell_absent("n_layers", Absent(UNREADABLE, "%d layers must be garbage" % n_layers))
             n_layers = None
@@ -363,9 +370,21 @@ class Session:
         for note in waiting:
             self._note(note)
 
+    def _sound(self, values: Values) -> Values:
+        """Counts and lists of ids as a RUN or a request may hold them. A negative count is the program's word for
+        none; what is no count at all is garbage."""
+        sound: Values = {}
+        for name, value in values.items():
+            is_list = isinstance(value, list)
+            if (is_list and name not in _LISTS) or not all(map(_is_number, value if is_list else [value])):
+                self._tell_absent(name, Absent(UNREADABLE, "%s must be garbage" % _shown(value)))
+            elif is_list or value >= 0 or name in _LISTS:
+                sound[name] = value if is_list or name not in _LISTS else [value]
+        return sound
+
     def _run_facts(self, hit: Hit, n_layers: Optional[int]) -> Dict[str, Any]:
         probe = self.probe
-        facts = {k: v for k, v in hit.facts.items() if v is not None}
+        facts = self.facts
         run: Dict[str, Any] = {
             "producer": {"name": "stepscope-gdb"},
             "clock": "debugger",
@@ -383,7 +402,7 @@ class Session:
             run["kv"] = {"capacity": facts["capacity"]}
         stop = {k: facts[k] for k in ("max_new_tokens",) if k in facts}
         if "eos" in facts:
-            stop["eos"] = facts["eos"] if isinstance(facts["eos"], list) else [facts["eos"]]
+            stop["eos"] = facts["eos"]
         if stop:
             run["stop"] = stop
         run["fields"] = self._declared(hit, n_layers)
@@ -454,7 +473,18 @@ class Session:
 
 
 def _count(value: Any) -> Optional[int]:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if _is_number(value) and value >= 0 else None
+
+
+def _is_number(value: Any) -> bool:
+    """An integer that a program can hold."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**64
+
+
+def _nothing_read(hit: Hit) -> bool:
+    """Whether all that is known of a hit stands in the probe itself."""
+    constants = {name for name, node in hit.hook.reads.items() if isinstance(node, Number)}
+    return not any(value is not None for name, value in hit.values.items() if name not in constants)
 
 
 def _differences(before: Values, now: Values, scales: Dict[str, float]) -> Dict[str, Tuple[float, float, float]]:
@@ -474,6 +504,14 @@ def _packer(columns: List[Column]) -> Callable[[Dict[str, Any]], bytes]:
         "lambda r: pack(%s)" % values, {"pack": struct.Struct(fields.record_format(columns)).pack}
     )
     return pack
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: Python refuses to spell very long numbers."""
+    try:
+        return "%.40r" % (value,)
+    except ValueError:
+        return "a number beyond all sizes"
 
 
 def _never_measured(name: str, value: Any) -> bool:

@@ -50,7 +50,7 @@ class _Emitter:
     def __init__(self, plan: layout.Plan) -> None:
         self._plan = plan
         self._lines: List[str] = []
-        self._constants: Dict[str, Any] = {"absent": _raise}
+        self._constants: Dict[str, Any] = {"absent": _raise, "bounded": layout.bounded}
         self._known: Dict[Any, str] = {}
         self._loads: Dict[Tuple[layout.Space, int], List[layout.Load]] = {}
         for field in plan.fields.values():
@@ -116,7 +116,8 @@ class _Emitter:
             self._lines.append("if %s != %d: absent('another class')" % (word, value.expected))
             return self._name(value, self._value(value.pointer))
         left, right = self._value(value.left), self._value(value.right)
-        return self._name(value, "%s %s %s" % (left, "//" if value.operator == "/" else value.operator, right))
+        operator = "//" if value.operator == "/" else value.operator
+        return self._name(value, "bounded(%s %s %s)" % (left, operator, right))
 
     def _base(self, space: layout.Space) -> str:
         if space.kind == "static":

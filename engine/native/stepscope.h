@@ -540,7 +540,7 @@ static void stepscope__member_known(struct stepscope__json *json, const char *na
 static void stepscope__member_ids(struct stepscope__json *json, const char *name, const int32_t *ids, int n)
 {
     int i;
-    if (!ids)
+    if (!ids || n < 0)
         return;
     stepscope__add_name(json, name);
     stepscope__add(json, "[");

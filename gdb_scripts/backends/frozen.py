@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional
 from gdb_scripts import host
 from gdb_scripts.backends.stop import StopBackend
 from gdb_scripts.frozen import FrozenHook, FrozenScope, Layout
+from gdb_scripts.hits import HookPlan
 from gdb_scripts.layout import NO_SYMBOL, Absent
 from gdb_scripts.probe import Hook
 
@@ -42,6 +43,19 @@ class FrozenBackend(StopBackend):
     def pending(self) -> List[str]:
         """What it waits for."""
         return [] if self._at else ["%s (build id %s…)" % (self._layout.binary, self._layout.build_id[:12])]
+
+    def places(self) -> List[str]:
+        return [
+            "%-8s %s at %s%s (frozen layout %s)"
+            % (
+                hook.hook.event,
+                hook.function,
+                "%s:%d, " % (hook.file, hook.line) if hook.file else "",
+                "0x%x" % (hook.address + self._base) if self._at else "linked at 0x%x" % hook.address,
+                os.path.basename(self._layout.path),
+            )
+            for hook in self._layout.hooks
+        ]
 
     def remove(self, at_a_stop: bool = False) -> None:
         self._is_removed = True
@@ -86,6 +100,9 @@ class FrozenBackend(StopBackend):
 
     def _is_call(self, here: host.Here) -> bool:
         return here.pc in self._at
+
+    def _tell_unresolved(self, hook: Hook, pc: int, plan: HookPlan) -> None:
+        self.tell_missing(hook, plan.unresolved)
 
     def _scope(self, hook: Hook, pc: int) -> FrozenScope:
         return FrozenScope(self._at[pc], self._base)

@@ -1,25 +1,23 @@
 """The `plain` back-end: a command file for a gdb that has no Python, and the way back from what it prints.
 
-    python -m gdb_scripts.backends.plain native > hooks.gdb
+    stepscope probe plain native -o hooks.gdb
     gdb -nx -batch -x hooks.gdb -ex run --args PROGRAM ARGS > run.log
-    python -m gdb_scripts.backends.plain native run.log run.steps
+    stepscope import gdb run.log --probe native -o run.steps
 
-Each hook prints one line, `stepscope [forward] seq_id=0 token_id=64 … cache_before={26, 26, 26}`, wherever it lands in
-the program's own output. A gdb without Python cannot catch an error: an expression that does not resolve, or a null
-pointer, stops the program with gdb's message, and the field has to go from the probe.
+Each hook prints one line, `stepscope [forward] seq_id=0 token_id=64 ... cache_before={26, 26, 26}`, wherever it lands
+in the program's own output. A field behind a null pointer is left out. A gdb without Python cannot catch an error: an
+expression that does not resolve, or a pointer that is garbage, stops the program with gdb's message.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional
 
 from gdb_scripts import expressions as ex
-from gdb_scripts import probe as probes
 from gdb_scripts.hits import Hit
-from gdb_scripts.layout import DEFAULT_CAP, Absent
-from gdb_scripts.probe import Hook, Probe, ProbeError
+from gdb_scripts.layout import DEFAULT_CAP, NOT_MEASURED, UNREADABLE, Absent
+from gdb_scripts.probe import Hook, Probe, ProbeError, expressions_of, written
 from gdb_scripts.session import Session
 from traces import fields
 
@@ -52,54 +50,64 @@ def script(probe: Probe) -> str:
 
 
 def _hook_lines(probe: Probe, hook: Hook) -> List[str]:
-    if hook.function.startswith("/"):
-        raise ProbeError("[%s] function: a gdb without Python takes a name, not a pattern" % hook.section)
+    where = "%s: [%s] " % (probe.path, hook.section)
+    if hook.pattern is not None:
+        raise ProbeError(where + "function: a gdb without Python takes a name, not a pattern")
     if "slot" in hook.conditions:
-        raise ProbeError("[%s] slot: several sequences a forward need a gdb with Python" % hook.section)
+        raise ProbeError(where + "slot: several sequences a forward need a gdb with Python")
     source = "-source %s " % hook.file if hook.file else ""
     lines = ["break %s-qualified -function %s" % (source, hook.function), "commands", "silent"]
     if hook.event == "forward" and probe.facts:
         lines += ["if $stepscope_facts == 0", "set $stepscope_facts = 1"]
-        lines += _printed("facts", _Wanted(probe.facts.items(), {}, hook.section))
+        lines += _printed(probe, hook, "facts", {"facts." + name: node for name, node in probe.facts.items()})
         lines += ["end"]
-    wanted: List[Tuple[str, ex.Node]] = [("when." + name, node) for name, node in hook.conditions.items()]
-    wanted += list(hook.reads.items())
-    wanted += [("after." + name, node) for name, node in hook.after.items()]
-    wanted += [("sum." + name, accumulator.node) for name, accumulator in hook.accumulators.items()]
-    lines += _printed(hook.section, _Wanted(wanted, hook.caps, hook.section))
+    lines += _printed(probe, hook, hook.section, expressions_of(hook, {}))
     return [*lines, "continue", "end"]
 
 
-class _Wanted:
-    """Fields sorted into numbers and arrays, as C expressions."""
-
-    def __init__(self, wanted: Iterable[Tuple[str, ex.Node]], caps: Dict[str, int], section: str) -> None:
-        self.numbers: List[Tuple[str, str, str]] = []
-        self.arrays: List[Tuple[str, str, str, int]] = []
-        for name, node in wanted:
-            field = name.partition(".")[2] or name
-            try:
-                if isinstance(node, ex.Slice):
-                    start = "0" if node.start is None else _text(node.start)
-                    first = "%s[%s]" % (_text(node.base), start)
-                    self.arrays.append((name, first, _text(node.length), caps.get(field, DEFAULT_CAP)))
-                    continue
-                known = fields.FIELDS.get(field)
-                is_time = name.startswith("sum.") or (known is not None and known.dtype == "F32")
-                form, cast = ("%.17g", "double") if is_time else ("%lld", "long long")
-                self.numbers.append((name, form, "(%s) (%s)" % (cast, _text(node))))
-            except ProbeError as problem:
-                raise ProbeError("[%s] %s: %s" % (section, name, problem)) from None
-
-
-def _printed(section: str, wanted: _Wanted) -> List[str]:
-    form = "".join(" %s=%s" % (name, form) for name, form, _ in wanted.numbers)
-    values = "".join(", " + value for _, _, value in wanted.numbers)
-    lines = ['printf "stepscope [%s]%s"%s' % (section, form, values)]
-    for name, first, length, cap in wanted.arrays:
-        lines += ["if %s > 0 && %s <= %d" % (length, length, cap)]
-        lines += ['printf " %s="' % name, "output %s@(int) (%s)" % (first, length), "end"]
+def _printed(probe: Probe, hook: Hook, heading: str, wanted: Dict[str, ex.Node]) -> List[str]:
+    """One line of output with those of the wanted fields (as group.field) that no null pointer keeps from being read.
+    Raises ProbeError."""
+    lines = ['printf "stepscope [%s]"' % heading]
+    for name, node in wanted.items():
+        group, _, field = name.partition(".")
+        key = field if group in ("reads", "facts") else name
+        try:
+            pointers, ways = list(dict.fromkeys(_pointers(node))), _ways(key, field, node, hook.caps)
+        except ProbeError as problem:
+            section, written_key, _ = written(probe, hook, name)
+            raise ProbeError("%s: [%s] %s: %s" % (probe.path, section, written_key, problem)) from None
+        guards = ["if %s != 0" % pointer for pointer in pointers]
+        lines += [*guards, *ways, *["end"] * len(guards)]
     return [*lines, 'printf "\\n"']
+
+
+def _ways(key: str, field: str, node: ex.Node, caps: Dict[str, int]) -> List[str]:
+    """Commands that print one field."""
+    if isinstance(node, ex.Slice):
+        first = "%s[%s]" % (_text(node.base), "0" if node.start is None else _text(node.start))
+        length, cap = _text(node.length), caps.get(field, DEFAULT_CAP)
+        return [
+            "if %s > 0 && %s <= %d" % (length, length, cap),
+            'printf " %s="' % key,
+            "output %s@(int) (%s)" % (first, length),
+            "end",
+        ]
+    known = fields.FIELDS.get(field)
+    is_time = key.startswith("sums.") or (known is not None and known.dtype == "F32")
+    form, cast = ("%.17g", "double") if is_time else ("%lld", "long long")
+    return ['printf " %s=%s", (%s) (%s)' % (key, form, cast, _text(node))]
+
+
+def _pointers(node: ex.Node) -> Iterator[str]:
+    """What an expression goes through, outermost first: each must not be null before the next is read."""
+    for part in node:
+        if isinstance(part, tuple):
+            yield from _pointers(part)  # type: ignore[arg-type]
+    if isinstance(node, ex.Member) and node.arrow or isinstance(node, (ex.Index, ex.Slice)):
+        yield _text(node.base)
+    elif isinstance(node, ex.Unary) and node.operator == "*":
+        yield _text(node.operand)
 
 
 def _text(node: ex.Node) -> str:
@@ -126,10 +134,10 @@ def _text(node: ex.Node) -> str:
 # -- and back --------------------------------------------------------------------------------------------------------
 
 
-def convert(lines: Iterable[str], probe: Probe, path: Optional[str], run: Optional[Dict[str, Any]] = None) -> Session:
+def convert(lines: Iterable[str], probe: Probe, path: Optional[str]) -> Session:
     """What a run with the command file printed, as a trace at `path` (None: judged only). The session is closed; its
     `steps`, `problems` and `report` tell the rest. There is no clock: t_ns stays absent."""
-    session = Session(probe, path, {"clock": "none", **(run or {})})
+    session = Session(probe, path, {"clock": "none"})
     hooks = {hook.section: hook for hook in probe.hooks}
     facts: Dict[str, Any] = {}
     finish: Optional[str] = "abort"
@@ -154,18 +162,32 @@ def convert(lines: Iterable[str], probe: Probe, path: Optional[str], run: Option
 
 
 def _hit(hook: Hook, values: Dict[str, Any], facts: Dict[str, Any]) -> Hit:
-    groups: Dict[str, Dict[str, Any]] = {"": {}, "when": {}, "after": {}, "sum": {}}
-    for name, value in values.items():
-        group, _, field = name.rpartition(".")
-        groups.setdefault(group, {})[field] = value
+    groups: Dict[str, Dict[str, Any]] = {group: {} for group in ("when", "reads", "after", "sums")}
+    missing: Dict[str, Absent] = {}
+    for name, node in expressions_of(hook, {}).items():
+        group, _, field = name.partition(".")
+        value = _fitting(field, node, values.get(field if group == "reads" else name))
+        if value is not None:
+            groups[group][field] = value
+        elif group in ("reads", "after"):
+            missing[field] = Absent(UNREADABLE, "it was not printed: a null pointer, or a length out of range")
     if groups["when"].get("skip"):
         return Hit(hook, {}, {}, {}, {}, {}, None, skipped=True)
-    missing: Dict[str, Absent] = {}
     if groups["when"].get("timed") == 0:
-        groups["sum"] = {}
-        off = Absent("not_measured", "the engine's timers are switched off")
-        missing = dict.fromkeys(hook.accumulators, off)
-    return Hit(hook, groups[""], groups["after"], groups["sum"], missing, facts, None)
+        groups["sums"] = {}
+        off = Absent(NOT_MEASURED, "the engine's timers are switched off")
+        missing.update(dict.fromkeys(hook.accumulators, off))
+    return Hit(hook, groups["reads"], groups["after"], groups["sums"], missing, facts, None)
+
+
+def _fitting(field: str, node: ex.Node, value: Any) -> Any:
+    """What was printed, where it is of the shape that the probe asks for; of a slice of a field that is one value, its
+    first."""
+    if isinstance(value, list) != isinstance(node, ex.Slice):
+        return None
+    known = fields.FIELDS.get(field)
+    is_single = known is not None and known.per_layer == "no" and field != "draft_ids"
+    return value[0] if is_single and isinstance(value, list) and value else value
 
 
 def _value(text: str) -> Any:
@@ -183,27 +205,3 @@ def _number(text: str) -> Any:
         except ValueError:
             continue
     return None
-
-
-def main(arguments: List[str]) -> int:
-    """PROBE prints the command file; PROBE LOG TRACE converts what it printed."""
-    if len(arguments) not in (1, 3):
-        print("usage: python -m gdb_scripts.backends.plain PROBE [LOG TRACE]", file=sys.stderr)
-        return 2
-    try:
-        probe = probes.load(arguments[0])
-        if len(arguments) == 1:
-            sys.stdout.write(script(probe))
-            return 0
-        with open(arguments[1], encoding="utf-8", errors="replace") as file:
-            session = convert(file, probe, arguments[2])
-    except (ProbeError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    for problem in session.problems:
-        print(problem, file=sys.stderr)
-    return 2 if session.problems or not session.steps else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

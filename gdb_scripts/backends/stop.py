@@ -7,12 +7,12 @@ many block reads as there are neighbourhoods. A hook that turns out too dear is 
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from gdb_scripts import host
 from gdb_scripts.hits import Hit, HookPlan
-from gdb_scripts.layout import Absent
-from gdb_scripts.probe import Hook, Probe
+from gdb_scripts.layout import NOT_MEASURED, Absent
+from gdb_scripts.probe import Hook, Probe, written
 
 _DEAR_IN_A_ROW = 3
 
@@ -47,7 +47,9 @@ class StopBackend:
         self._is_set = False
         self._facts_read = False
         self._dear = 0
-        self._told_errors: set[str] = set()
+        self._told_errors: Set[str] = set()
+        self._told_missing: Set[Tuple[str, str]] = set()
+        self._unmatched: List[Hook] = []
         self.hits = 0
         self.timed_hits = 0
         self.spent_s = 0.0
@@ -55,23 +57,73 @@ class StopBackend:
         self.off_because = ""
 
     def install(self) -> None:
-        """Set the breakpoints, once there is a program; places that are not loaded yet stay pending. Raises
-        layout.Absent for a pattern that matches nothing."""
+        """Set the breakpoints, once there is a program; places that are not loaded yet stay pending. What can be seen
+        to be wrong already is told. Raises layout.Absent where a hook cannot be set at all."""
         host.quiet()
         host.on_new_symbols(self._new_symbols)
         if host.program():
             self._set()
 
     def _set(self) -> None:
-        for hook in self._probe.hooks:
-            for place in host.location(hook.function, hook.file):
-                self._breakpoints.append(self._breakpoint(hook, place))
         self._is_set = True
+        self._unmatched = self._set_hooks(self._probe.hooks)
+
+    def _set_hooks(self, hooks: List[Hook]) -> List[Hook]:
+        """Breakpoints for these; those whose pattern matches nothing that is loaded are given back."""
+        unmatched = []
+        for hook in hooks:
+            places = host.location(hook)
+            for place in places:
+                self._breakpoints.append(self._breakpoint(hook, place))
+            if places:
+                self._look_ahead(hook, places)
+            else:
+                unmatched.append(hook)
+        return unmatched
+
+    def _look_ahead(self, hook: Hook, places: List[str]) -> None:
+        """Tell what is wrong with a hook as soon as its function is loaded, not when the program has run past it."""
+        found = [pc for place in places for pc, _, _ in host.where(place) if not host.is_stub(pc)]
+        functions = {host.function_at(pc): pc for pc in found}
+        known = sorted(name for name in functions if name is not None)
+        if found and not known:
+            self._tell_no_debug_information(hook)
+        if len(known) > 1 and hook.pattern is None:
+            self._error("%s hooks %d functions: %s" % (self._key(hook), len(known), ", ".join(known)))
+        for name in known:
+            pc = functions[name]
+            if not host.is_elsewhere(pc, hook):
+                self._tell_unresolved(hook, pc, self._plan(hook, self._scope(hook, pc)))
+
+    def _key(self, hook: Hook) -> str:
+        return "%s: [%s] function = %s" % (self._probe.path, hook.section, hook.function)
+
+    def _tell_no_debug_information(self, hook: Hook) -> None:
+        self._error(
+            "%s: has no debug information here, so nothing of it is recorded; compile with -g, or freeze the layout of "
+            "its unstripped twin (stepscope probe layout)" % self._key(hook)
+        )
+
+    def _tell_unresolved(self, hook: Hook, pc: int, plan: HookPlan) -> None:
+        """Which expressions of a hook mean nothing at its place."""
+        if plan.unresolved and not host.has_variables(pc):
+            self._error("%s: its debug information has no variables (-g1?); compile with -g" % self._key(hook))
+            self._told_missing.update((hook.section, name) for name in plan.unresolved)
+            return
+        self.tell_missing(hook, plan.unresolved)
+
+    def tell_missing(self, hook: Hook, missing: Dict[str, Absent]) -> None:
+        """One line for each group.field that has no value, at its first time."""
+        for name, absent in missing.items():
+            if absent.why != NOT_MEASURED and (hook.section, name) not in self._told_missing:
+                self._told_missing.add((hook.section, name))
+                place = "[%s] %s = %s" % written(self._probe, hook, name)
+                self._error("%s: %s: %s" % (self._probe.path, place, absent))
 
     def remove(self, at_a_stop: bool = False) -> None:
         """Take the breakpoints away; at a stop, when gdb is idle: deleting one inside its own stop() can crash gdb."""
         breakpoints, self._breakpoints = self._breakpoints, []
-        self._is_set = True
+        self._is_set, self._unmatched = True, []
 
         def delete() -> None:
             for breakpoint_ in breakpoints:
@@ -97,8 +149,18 @@ class StopBackend:
         """What is wanted has changed: break-on or follow."""
 
     def pending(self) -> List[str]:
-        """Hooks whose function is in nothing that is loaded."""
-        return [str(b.location) for b in self._breakpoints if b.is_pending]
+        """Functions to hook that are in nothing that is loaded."""
+        waiting = [b.name for b in self._breakpoints if b.is_pending] + [h.function for h in self._unmatched]
+        return list(dict.fromkeys(waiting))
+
+    def places(self) -> List[str]:
+        """A line for each place where a hook stops."""
+        return [
+            "%-8s %s at %s:%d (0x%x)" % (hook.event, hook.function, file, number, pc)
+            for hook in self._probe.hooks
+            for place in host.location(hook)
+            for pc, file, number in host.where(place)
+        ]
 
     def _breakpoint(self, hook: Hook, place: str) -> host.Stop:
         def on_hit(here: host.Here) -> bool:
@@ -106,7 +168,7 @@ class StopBackend:
                 self._only_place[place] = breakpoint_.only_place
             return self._hit(hook, here, self._only_place[place])
 
-        breakpoint_ = host.Stop(place, on_hit, self._error)
+        breakpoint_ = host.Stop(place, on_hit, self._error, hook.function)
         return breakpoint_
 
     def _hit(self, hook: Hook, here: host.Here, pc: Optional[int]) -> bool:
@@ -143,10 +205,16 @@ class StopBackend:
                 self._lost("%s was inlined" % hook.function)
                 return plans
             scope = self._scope(hook, here.pc)
-            reads = HookPlan(hook, self._probe.facts if hook.event == "forward" else {}, scope)
+            reads = self._plan(hook, scope)
+            self._tell_unresolved(hook, here.pc, reads)
             plans = _Plans(reads, scope.symbols, host.in_registers(here, scope.symbols))
+        elif not host.is_stub(here.pc):
+            self._tell_no_debug_information(hook)
         self._plans[hook.section, here.pc] = plans
         return plans
+
+    def _plan(self, hook: Hook, scope: Any) -> HookPlan:
+        return HookPlan(hook, self._probe.facts if hook.event == "forward" else {}, scope)
 
     def _is_call(self, here: host.Here) -> bool:
         """Whether a hit is a call of a hook's function; a PLT stub is none."""
@@ -154,7 +222,7 @@ class StopBackend:
 
     def _is_inlined(self, hook: Hook, here: host.Here) -> bool:
         """Whether the hook's function has no frame of its own at this place."""
-        return host.is_elsewhere(here.pc, hook.function)
+        return host.is_elsewhere(here.pc, hook)
 
     def _scope(self, hook: Hook, pc: int) -> Any:
         """What the hook's expressions are about; by its `symbols` a hit's memory is read."""
@@ -166,14 +234,12 @@ class StopBackend:
         host.forget_types()
         if not self._is_set:
             host.defer(self._set_now)  # symbols are not to be looked up while they are being read
+        elif self._unmatched:  # a library, whole by now, and the program may be about to run past its functions
+            self._unmatched = self._set_hooks(self._unmatched)
 
     def _set_now(self) -> None:
         if not self._is_set and host.program():
-            try:
-                self._set()
-            except (Absent, host.Error) as problem:
-                self._is_set = True
-                self._error(str(problem))
+            self._set()
 
     def _charge(self, seconds: float, resolved_before: bool) -> None:
         """Count a hit's cost; the first at a place resolves names and is not held against it."""

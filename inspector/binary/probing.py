@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +19,9 @@ from gdb_scripts.layout import (
     Space,
     plan,
 )
-from gdb_scripts.probe import Hook, Probe
+from gdb_scripts.probe import Hook, Probe, expressions_of, written
 from inspector.binary import Binary, BinaryError, Function, WrongMachine, damage_is_said
 from inspector.binary.abi import arguments_of, machines
-
-_KEYS = {"reads": "", "when": "", "after": "after.", "sums": "accumulated.", "facts": ""}
 
 
 @dataclass(frozen=True)
@@ -55,31 +52,25 @@ class Place:
 
 def verified(binary: Binary, probe: Probe) -> list[Place]:
     """Every expression of every hook, resolved without running the program."""
-    words = _words(probe)
     with damage_is_said(binary.path):
-        return [place for hook in probe.hooks for place in _places(binary, probe, hook, words)]
+        return [place for hook in probe.hooks for place in _places(binary, probe, hook)]
 
 
-def _places(binary: Binary, probe: Probe, hook: Hook, words: dict[str, dict[str, str]]) -> list[Place]:
+def _places(binary: Binary, probe: Probe, hook: Hook) -> list[Place]:
     functions = binary.functions(hook.function, hook.file)
     if not functions:
         return [Place(hook.section, hook.function, None, [], _why_not_found(binary, hook))]
     return [
-        Place(hook.section, hook.function, function, _findings(binary, probe, hook, function, words))
-        for function in functions
+        Place(hook.section, hook.function, function, _findings(binary, probe, hook, function)) for function in functions
     ]
 
 
-def _findings(
-    binary: Binary, probe: Probe, hook: Hook, function: Function, words: dict[str, dict[str, str]]
-) -> list[Finding]:
-    nodes = frozen.expressions_of(hook, probe.facts)
+def _findings(binary: Binary, probe: Probe, hook: Hook, function: Function) -> list[Finding]:
+    nodes = expressions_of(hook, probe.facts)
     resolved = plan(nodes, binary.scope(function))
     out = []
     for name in nodes:
-        group, _, field = name.partition(".")
-        key = _KEYS[group] + field
-        text = words["probe" if group == "facts" else hook.section].get(key, "")
+        _, key, text = written(probe, hook, name)
         why = str(resolved.absent[name]) if name in resolved.absent else None
         out.append(Finding(key, text, None if why else chain(resolved.fields[name]), why))
     return out
@@ -96,15 +87,6 @@ def _why_not_found(binary: Binary, hook: Hook) -> str:
     missing = binary.dwarf.missing
     split = f" ({len(missing)} .dwo files are missing, {missing[0]} is one)" if missing else ""
     return f"no function {name} in the debug information{split}"
-
-
-def _words(probe: Probe) -> dict[str, dict[str, str]]:
-    """The expressions as they are written."""
-    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    with open(probe.path, encoding="utf-8") as file:
-        parser.read_string(file.read())
-    return {name: dict(parser[name]) for name in parser.sections()}
 
 
 # -- a chain of offsets, for people ------------------------------------------------------------------------------------
@@ -184,7 +166,7 @@ def freeze(binary: Binary, probe: Probe) -> dict[str, Any]:
 
 def _frozen_hook(binary: Binary, probe: Probe, hook: Hook, function: Function) -> dict[str, Any]:
     arguments = arguments_of(binary, function)
-    resolved = plan(frozen.expressions_of(hook, probe.facts), binary.scope(function))
+    resolved = plan(expressions_of(hook, probe.facts), binary.scope(function))
     absent = {name: [why.why, str(why)] for name, why in resolved.absent.items()}
     fields = {}
     for name, field in resolved.fields.items():

@@ -13,7 +13,9 @@ from typing import Any
 
 HELP = "start gdb on an engine with the scripts loaded"
 EPILOG = """\
-exit codes: gdb's own; 2 where gdb cannot be started
+exit codes: with --batch 1 after a stop by --break-on or --follow, or where the run ends earlier than the followed one;
+2 where something was refused (the program is not run then); else 0, whatever the program's own was. Without --batch
+gdb's own; 2 where gdb cannot be started
 
 examples:
   stepscope gdb --probe native --record run.steps -- ./engine MODEL --ids 1,2,3
@@ -69,6 +71,8 @@ def script_path() -> str:
 
 def arguments(args: argparse.Namespace) -> list[str]:
     """gdb's command line."""
+    from inspector.cli import UNUSABLE
+
     commands = [f"source {script_path()}"]
     if args.remote:
         commands.append(f"target remote {args.remote}")
@@ -81,7 +85,8 @@ def arguments(args: argparse.Namespace) -> list[str]:
     if args.follow:
         commands.append(f"stepscope follow {shlex.quote(args.follow)}")
     if args.batch:
-        commands.append("run" if args.attach is None and not args.remote else "continue")
+        how = "run" if args.attach is None and not args.remote else "continue"
+        commands += [f"stepscope batch {how}", f"quit {UNUSABLE}"]  # the last where the scripts refused this gdb
     out = ["-q"] + (["-batch"] if args.batch else [])
     if args.attach is not None:
         out += ["-p", str(args.attach)]
@@ -130,8 +135,8 @@ def _expect_gdb(name: str) -> str:
         raise UsageError(f"{name}: does not start: {error}") from None
     if "ready" not in asked.stdout:
         raise UsageError(
-            f"{name} has no Python; record with the plain back-end, a command file whose printed lines are imported "
-            "(docs/gdb.md), or type: apt-get install gdb"
+            f"{name} has no Python; record with the plain back-end, a command file (stepscope probe plain) whose "
+            "printed lines are imported (stepscope import gdb), or type: apt-get install gdb"
         )
     return path
 

@@ -1,4 +1,5 @@
-"""`stepscope probe`: hook specs listed, drafted from a binary, verified against one, frozen for a stripped twin."""
+"""`stepscope probe`: hook specs listed, drafted from a binary, verified against one, frozen for a stripped twin, and
+spelled out for a gdb without Python."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from inspector.binary import Binary
     from inspector.binary.probing import Place
 
-HELP = "list, draft and verify hook specs, and freeze them for a stripped twin"
+HELP = "list, draft and verify hook specs, freeze them for a stripped twin, make them commands for a plain gdb"
 EPILOG = """\
 exit codes: 0 fine, 1 an expression does not resolve (verify), 2 usage or unreadable input
 
@@ -21,6 +22,7 @@ examples:
   stepscope probe draft build/engine -o mine.ini
   stepscope probe verify build/engine mine.ini
   stepscope probe layout build/engine mine.ini -o mine.layout.json
+  stepscope probe plain mine.ini -o hooks.gdb
 """
 FINE, NO = 0, 1
 
@@ -43,6 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_both(layout)
     layout.add_argument("-o", "--output", metavar="P.layout.json", help="write it there; without, it is printed")
     layout.set_defaults(act=_layout)
+    plain = what.add_parser("plain", help="a spec as a command file for a gdb without Python")
+    plain.add_argument("probe", metavar="PROBE", help="a shipped spec's name, or the path of an .ini file")
+    plain.add_argument("-o", "--output", metavar="HOOKS.gdb", help="write it there; without, it is printed")
+    plain.set_defaults(act=_plain)
 
 
 def _add_both(parser: argparse.ArgumentParser) -> None:
@@ -188,4 +194,12 @@ def _layout(args: argparse.Namespace) -> int:
     _write(json.dumps(data, indent=1) + "\n", args.output)
     for section, name, why in refused(data):
         print(visible(f"stepscope: [{section}] {name.partition('.')[2]} stays absent: {why}"), file=sys.stderr)
+    return FINE
+
+
+def _plain(args: argparse.Namespace) -> int:
+    from gdb_scripts import probe as probes
+    from gdb_scripts.backends.plain import script
+
+    _write(script(probes.load(args.probe)), args.output)
     return FINE

@@ -47,16 +47,16 @@ def plain_gdb(hooks: Path, *commands: str, program: Path, arguments: list[str] |
     return done.stdout
 
 
-def plain(*words: str) -> subprocess.CompletedProcess[str]:
+def stepscope(*words: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gdb_scripts.backends.plain", *words], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "inspector.cli", *map(str, words)], cwd=ROOT, capture_output=True, text=True, input=stdin
     )
 
 
 @pytest.fixture
 def hooks(tmp_path: Path) -> Path:
     path = tmp_path / "hooks.gdb"
-    path.write_text(script(probes.load("native")))
+    assert stepscope("probe", "plain", "native", "-o", path).returncode == 0
     return path
 
 
@@ -64,8 +64,8 @@ def hooks(tmp_path: Path) -> Path:
 def test_the_film_is_the_numpy_engines(tmp_path: Path, hooks: Path, build: str) -> None:
     log, path, reference = tmp_path / "run.log", tmp_path / "run.steps", tmp_path / "numpy.steps"
     log.write_text(plain_gdb(hooks, "run", program=built(build), arguments=letters()))
-    done = plain("native", str(log), str(path))
-    assert (done.returncode, done.stderr) == (0, "")
+    done = stepscope("import", "gdb", log, "--probe", "native", "-o", path)
+    assert (done.returncode, done.stderr) == (0, f"stepscope: 8 steps written to {path}\n")
     model = load_model(DEMO_MODEL)
     record_generation(model, prompt(), stops=StopSettings(model.defaults.eos, 256), path=reference)
     assert recorded(path) == recorded(reference)
@@ -190,9 +190,107 @@ def test_what_plain_gdb_cannot_read(change: tuple[str, str], told: str) -> None:
         script(probes.read(PROBE.replace(*change), "log.ini"))
 
 
-@pytest.mark.parametrize("words", [[], ["native", "log"], ["nosuch"], ["native", "/no/such.log", "/tmp/x.steps"]])
-def test_bad_use_is_one_line(words: list[str]) -> None:
-    done = plain(*words)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
+NULLS = """
+struct cfg { int n; };
+struct inner { int len; };
+struct state { struct cfg cfg; struct inner *inner; int *rows; };
+__attribute__((noipa)) void step(struct state *st, int n) { if (st && st->inner) st->inner->len += n; }
+int main(void)
+{
+    struct inner inner = {0};
+    int rows[2] = {7, 7};
+    struct state st = {{2}, 0, 0};
+    step(0, 1);
+    step(&st, 1);
+    st.inner = &inner;
+    step(&st, 1);
+    st.rows = rows;
+    step(&st, 1);
+    return 0;
+}
+"""
+NULLS_SPEC = """
+[probe]
+n_layers = st->cfg.n
+[forward]
+function = step
+n_tokens = n
+seq_before = st->inner->len
+cache_before = st->rows[:st->cfg.n]
+"""
+
+
+@pytest.mark.parametrize("flags", ["-O0", "-O2"])
+def test_a_null_pointer_costs_its_fields_and_the_run_goes_on(tmp_path: Path, flags: str) -> None:
+    source, hooks, path = tmp_path / "nulls.c", tmp_path / "hooks.gdb", tmp_path / "run.steps"
+    source.write_text(NULLS)
+    probe = probes.read(NULLS_SPEC, "nulls.ini")
+    hooks.write_text(script(probe))
+    out = plain_gdb(hooks, "run", program=compiled(source, tmp_path / "nulls", flags))
+    convert(out.splitlines(), probe, str(path))
+    steps = recorded(path, ("n_tokens", "seq_before"))
+    assert [s["n_tokens"] for s in steps] == [1, 1, 1, 1]
+    assert [s["seq_before"] for s in steps] == [None, None, 0, 1]
+    assert "exited normally" in out
+    assert "{7, 7}" in out
+
+
+GARBAGE = [
+    ("n_layers=2", "n_layers=99999999999999999999999"),
+    ("n_layers=2", "n_layers={1, 2}"),
+    ("n_layers=2", "n_layers=-7"),
+    ("n_layers=2", "n_layers=1e300"),
+    ("n_layers=2", "n_layers=" + "9" * 5000),
+    ("vocab_size=100", "vocab_size={}"),
+    ("capacity=50", "capacity=<optimized"),
+    ("prompt_tokens=3", "prompt_tokens=" + "9" * 40 + " kind=gap"),
+    ("prompt_ids={5, 6, 7}", "prompt_ids=5"),
+    ("prompt_ids={5, 6, 7}", "prompt_ids={" + "9" * 30 + "}"),
+    ("seq_id=0 token_id=64", "seq_id={1} token_id=1e5"),
+    ("token_id=64", "token_id=" + "9" * 60),
+    ("n_tokens=1", "n_tokens=" + "8" * 25),
+    ("cache_before={3, 3}", "cache_before={3, " + "9" * 25 + "}"),
+    ("finish=1", "finish={1}"),
+]
+
+
+@pytest.mark.parametrize(("was", "now"), GARBAGE)
+def test_garbage_in_a_log_costs_its_field(tmp_path: Path, was: str, now: str) -> None:
+    assert was in LOG
+    log, spec, path = tmp_path / "run.log", tmp_path / "log.ini", tmp_path / "run.steps"
+    log.write_text(LOG.replace(was, now))
+    spec.write_text(PROBE)
+    done = stepscope("import", "gdb", log, "--probe", spec, "-o", path)
+    assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+    assert len(recorded(path)) == 4
+    assert check_table(Table(path)).verdict in ("pass", "unknown")
+
+
+def test_from_standard_input(tmp_path: Path) -> None:
+    spec, path = tmp_path / "log.ini", tmp_path / "run.steps"
+    spec.write_text(PROBE)
+    assert stepscope("import", "gdb", "-", "--probe", spec, "-o", path, stdin=LOG).returncode == 0
+    assert len(recorded(path)) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["import", "gdb", "run.log"], "--probe P"),
+        (["import", "jsonl", "run.log", "--probe", "native"], "--probe P"),
+        (["import", "gdb", "/no/such.log", "--probe", "native"], "/no/such.log: No such file"),
+        (["import", "gdb", "/dev/null", "--probe", "nosuch"], "no probe 'nosuch'"),
+        (["import", "gdb", "/dev/null", "--probe", "native"], "/dev/null: holds no line of a [forward] hook"),
+        (["import", "gdb", str(ROOT / "README.md"), "--probe", "native"], "holds no line of a [forward] hook"),
+        (["probe", "plain", "nosuch"], "no probe 'nosuch'"),
+        (["probe", "plain", "llama_cpp"], "slot: several sequences a forward need a gdb with Python"),
+    ],
+)
+def test_bad_use_is_one_line(tmp_path: Path, words: list[str], told: str) -> None:
+    out = tmp_path / "out.steps"
+    done = stepscope(*words, *(["-o", out] if words[0] == "import" else []))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert told in done.stderr
+    assert not out.exists()

@@ -271,8 +271,8 @@ def test_gdb_resolves_the_same(tmp_path: Path) -> None:
     script.write_text(
         "import json\nfrom gdb_scripts import frozen, host, layout, probe\n"
         f"p = probe.load({str(spec)!r})\nhook, = p.hooks\n"
-        "(pc, _, _), = host.where(host.location(hook.function, None)[0])\n"
-        "plan = layout.plan(frozen.expressions_of(hook, p.facts), host.GdbScope(pc))\n"
+        "(pc, _, _), = host.where(host.location(hook)[0])\n"
+        "plan = layout.plan(probe.expressions_of(hook, p.facts), host.GdbScope(pc))\n"
         "print('SAID', json.dumps([{k: frozen.as_json(v) for k, v in plan.fields.items()},"
         " {k: str(v) for k, v in plan.absent.items()}]))\n"
     )
@@ -285,7 +285,7 @@ def test_gdb_resolves_the_same(tmp_path: Path) -> None:
     spec_read = probe.load(str(spec))
     with open_binary(str(program)) as binary:
         (function,) = binary.functions("engine::session::forward")
-        plan = layout.plan(frozen.expressions_of(spec_read.hooks[0], spec_read.facts), binary.scope(function))
+        plan = layout.plan(probe.expressions_of(spec_read.hooks[0], spec_read.facts), binary.scope(function))
     fields, absent = json.loads(said)
     assert not absent
     assert not plan.absent

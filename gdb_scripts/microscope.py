@@ -1,0 +1,293 @@
+"""What the gdb commands work on: a probe, the recording that its hits feed, and what is asked of each step."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Set
+
+from gdb_scripts import frozen, host, identity
+from gdb_scripts import probe as probes
+from gdb_scripts.backends.frozen import FrozenBackend
+from gdb_scripts.backends.stop import StopBackend
+from gdb_scripts.backends.tracepoint import DEFAULT_MB, TracepointBackend
+from gdb_scripts.follow import Baseline
+from gdb_scripts.hits import Hit
+from gdb_scripts.layout import Absent
+from gdb_scripts.replay import Replay
+from gdb_scripts.session import Closed, Session
+from traces.fields import FINISH_NAMES, PHASE_NAMES
+from traces.rules import RULES
+
+FINE, STOPPED, REFUSED = 0, 1, 2
+"""What a batch ends with: nothing found, a break-on or follow stop, a command that could not be done."""
+
+
+class Microscope:
+    """What the commands work on: a probe, perhaps a recording, perhaps a replay."""
+
+    def __init__(self) -> None:
+        self.probe: Optional[probes.Probe] = None
+        self.session: Optional[Session] = None
+        self.backend: Optional[StopBackend] = None
+        self.break_on: Set[str] = set()
+        self.baseline: Optional[Baseline] = None
+        self.replay: Optional[Replay] = None
+        self.outcome = FINE
+        self.backend_kind, self.buffer_mb, self.is_circular = "stop", DEFAULT_MB, False
+        self._layout: Optional[frozen.Layout] = None
+        self._described: Optional[Session] = None
+        self._pid = 0
+        self._image: Any = None
+        self._thread = 0
+        self._told_threads = False
+
+    def use(self, name: str) -> None:
+        """Choose a probe and set its hooks."""
+        layout = frozen.load(name) if frozen.is_layout(name) else None
+        chosen = probes.load(name) if layout is None else layout.probe
+        self.off()
+        self.probe, self._layout = chosen, layout
+        self.session = Session(self.probe, None, _run_facts())
+        self._start()
+
+    def record(self, path: str) -> None:
+        """From the next step on, write a trace."""
+        if self.probe is None:
+            raise host.GdbError("choose a probe first: stepscope probe NAME (stepscope probe list shows them)")
+        _refuse_what_is_no_trace(path)
+        if self.backend is not None:
+            self.backend.begin_again()
+        if self.session is not None:
+            self.session.close()
+        self.session = Session(self.probe, path, _run_facts())
+        if self.backend is None:
+            self._start()
+        host.say("recording to %s" % path)
+
+    def off(self) -> None:
+        """Remove every hook and end the trace."""
+        backend, self.backend = self.backend, None
+        if backend is not None:
+            backend.remove()  # what it still holds belongs to the session
+        session, self.session = self.session, None
+        if session is not None:
+            session.close()
+            _tell_problems(session)
+
+    def program_ended(self, code: Optional[int]) -> None:
+        """The program exited by itself, or was ended by a signal (no code)."""
+        if self.backend is not None:
+            self.backend.ended()
+        if self.session is not None:
+            self._process_over(self.session, is_whole=code == 0)
+            if not self.session.steps:
+                host.say("stepscope: the program ended and probe %s saw no step" % self.session.probe.name)
+        self._pid = self._thread = 0  # what comes next is another process, and this one's end is told
+
+    def gdb_ends(self) -> None:
+        """The user leaves gdb; what is still running is left or killed."""
+        if self.backend is not None:
+            self.backend.flush()
+        session, self.session = self.session, None
+        if session is not None:
+            if host.pid():
+                self._process_over(session, is_whole=False)
+            session.close()
+            _tell_problems(session)
+
+    def _process_over(self, session: Session, is_whole: bool) -> None:
+        """The end of one process; what is asked of the steps is answered for it."""
+        stopped = self._look_at(session.program_ended(None if is_whole else "abort"))
+        _tell_problems(session)
+        if session.steps and not stopped and (self.break_on or self.baseline is not None):
+            end = "%d steps" % session.steps
+            if self.baseline is not None:
+                sees_ends = bool(session.probe.hooks_for("finish"))
+                is_same, end = self.baseline.at_the_end(is_whole, sees_ends)
+                self.outcome = self.outcome if is_same else max(self.outcome, STOPPED)
+            host.say("stepscope: the program ended: %s; rules: %s" % (end, verdict(session, self.break_on)))
+        if self.baseline is not None:
+            self.baseline.begin_again()
+
+    def _start(self) -> None:
+        assert self.probe is not None
+        callbacks = (self._now_ns, self._hit, host.say, self._gap)
+        if self._layout is not None:
+            self.backend = FrozenBackend(self._layout, *callbacks)
+        elif self.backend_kind == "stop":
+            self.backend = StopBackend(self.probe, *callbacks)
+        else:
+            self.backend = TracepointBackend(
+                self.probe,
+                *callbacks,
+                must_stop=self._must_stop,
+                size_mb=self.buffer_mb,
+                circular=self.is_circular,
+            )
+        try:
+            self.backend.install()
+        except Absent as problem:
+            raise host.GdbError("probe %s: %s" % (self.probe.name, problem)) from None
+        pending = self.backend.pending()
+        if pending:
+            host.say("stepscope: waiting for %s to be loaded" % ", ".join(pending))
+
+    def choose(self, kind: str, buffer_mb: int, is_circular: bool) -> None:
+        """Another back-end, from here on."""
+        self.backend_kind, self.buffer_mb, self.is_circular = kind, buffer_mb, is_circular
+        if self.backend is not None:
+            self.backend.remove()
+            self._start()
+
+    def _must_stop(self) -> str:
+        """Why each step has to be looked at where it happens; empty where it need not be."""
+        if self.break_on:
+            return "break-on stops at the very step"
+        if self.baseline is not None:
+            return "follow stops at the first step that differs"
+        if self.backend_kind == "auto" and (self.session is None or self.session.path is None):
+            return "nothing is recorded"
+        return ""
+
+    def reconsider(self) -> None:
+        """What is asked of the steps has changed."""
+        if self.backend is not None:
+            self.backend.reconsider()
+
+    def _now_ns(self) -> int:
+        return self.session.now_ns() if self.session is not None else 0
+
+    def _gap(self, why: str) -> None:
+        if self.session is not None:
+            self.session.gap(why)
+
+    def _hit(self, hit: Hit) -> bool:
+        session = self.session
+        if session is None:
+            return False
+        pid = host.pid()
+        if self._pid and (pid != self._pid or (self._image is not None and not self._image.is_valid())):
+            self._process_over(session, is_whole=False)  # `run` again, a fork that was followed, exec: another program
+            self._image = None
+        self._pid = pid
+        self._image = self._image or host.image()
+        if "seq_id" not in hit.values and not hit.hook.conditions:
+            self._expect_one_thread(session)
+        if self._described is not session and hit.hook.event == "forward":
+            self._describe(session)
+        if hit.missing and self.backend is not None:
+            group = {name: ("reads." if name in hit.hook.reads else "after.") + name for name in hit.missing}
+            self.backend.tell_missing(hit.hook, {group[name]: absent for name, absent in hit.missing.items()})
+        try:
+            return self._look_at(session.hit(hit))
+        finally:
+            _tell_problems(session)
+
+    def _describe(self, session: Session) -> None:
+        """Say what is being recorded: only at a hit is it sure to be loaded."""
+        assert self.probe is not None
+        file, source = identity.hook_of(self.probe, self._layout)
+        session.about(identity.engine_of(file, host.build_ids().get(file, ""), self._layout), source)
+        self._described = session
+
+    def _expect_one_thread(self, session: Session) -> None:
+        """Without a seq_id, steps of several threads cannot be told apart: nothing is concluded across a switch."""
+        thread = host.thread()
+        if self._thread and thread != self._thread:
+            if not self._told_threads:
+                host.say("stepscope: several threads step and the probe reads no seq_id: rules across them are unknown")
+                self._told_threads = True
+            session.gap("another thread stepped")
+        self._thread = thread
+
+    def _look_at(self, closed: List[Closed]) -> bool:
+        """Whether to stop the program because of the steps that were closed; says why."""
+        stop = False
+        for step in closed:
+            for failure in step.failures:
+                if failure.code in self.break_on:
+                    host.say("stepscope: %s" % failure.message)
+                    host.say("  %s" % RULES[failure.code].statement)
+                    stop = True
+            if self.baseline is not None:
+                difference = self.baseline.compare(step)
+                if difference is not None:
+                    host.say("stepscope: %s" % difference)
+                    self.baseline = None
+                    stop = True
+            show_step(step.step, step.record)
+        if stop:
+            self.outcome = max(self.outcome, STOPPED)
+        return stop
+
+
+def verdict(session: Session, chosen: Set[str]) -> str:
+    """What the rules, or those chosen, say so far, in words."""
+    results = {code: r for code, r in session.report.results.items() if r.applies and (code in chosen or not chosen)}
+    broken = [code for code, result in results.items() if result.failed]
+    if broken:
+        return "%s broken" % " ".join(broken)
+    if not any(result.passed for result in results.values()):
+        return "unknown, nothing could be judged"
+    open_ = [code for code, result in results.items() if result.verdict == "unknown"]
+    return "pass" + (", unknown: %s" % " ".join(open_) if open_ else "")
+
+
+def show_step(index: int, record: Dict[str, Any]) -> None:
+    """`$step $token_id $seq_len $cache_len` for the user's own conditions and printing."""
+    rows = record["cache_len"]
+    host.set_variable("step", index)
+    host.set_variable("token_id", record["token_id"])
+    host.set_variable("seq_len", record["seq_len"])
+    host.set_variable("cache_len", rows[0] if isinstance(rows, tuple) else rows)
+
+
+def line(index: int, record: Dict[str, Any]) -> str:
+    """The film's line of one step."""
+    rows = record["cache_len"]
+    if isinstance(rows, tuple):
+        seen = sorted({r for r in rows if r >= 0})
+        cache = "-" if not seen else str(seen[0]) if len(seen) == 1 else "%d-%d!" % (seen[0], seen[-1])
+    else:
+        cache = _count(rows)
+    token = record["token_id"]
+    words = [
+        "%-5d" % index,
+        "%-8s" % PHASE_NAMES.get(record["phase"], "?"),
+        "%-8s" % ("-" if token == -(2**63) else token),
+        "%-10s" % _count(record["seq_before"]),
+        "%-7s" % _count(record["seq_len"]),
+        "%-10s" % cache,
+    ]
+    if record["n_tokens"] == 0 and record["phase"] != 1:
+        words.append("not fed")
+    if record["finish"]:
+        words.append("finish=%s" % FINISH_NAMES.get(record["finish"], record["finish"]))
+    return " ".join(words).rstrip()
+
+
+HEAD = "step  phase    token    seq_before seq_len cache_len"
+
+
+def _count(value: int) -> str:
+    return "-" if value < 0 else str(value)
+
+
+def _refuse_what_is_no_trace(path: str) -> None:
+    """Told when the command is typed, not when the first step comes."""
+    target = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.access(target, os.W_OK):
+        raise host.GdbError("%s: cannot write a trace here" % path)
+    if os.path.exists(path) and os.path.getsize(path):
+        with open(path, "rb") as file:
+            if file.read(4) != b"STEP":
+                raise host.GdbError("%s: exists and is not a step trace; choose another name" % path)
+
+
+def _run_facts() -> Dict[str, Any]:
+    return {"host": {"machine": host.machine()}, "engine": {"binary": os.path.basename(host.program())}}
+
+
+def _tell_problems(session: Session) -> None:
+    while session.problems:
+        host.say("stepscope: %s; recording has ended, the program goes on" % session.problems.pop(0))

@@ -72,8 +72,9 @@ class Baseline:
         return None if difference is None else "step %d differs from the good run: %s" % (closed.step, difference)
 
     def at_the_end(self, is_whole: bool, sees_ends: bool) -> Tuple[bool, str]:
-        """(whether the program ended where the good run did, that in words). is_whole: it ended by itself, without an
-        error. sees_ends: the probe has a hook where a sequence ends; without, a token sampled last is never seen."""
+        """(whether the program ended where the good run did, how it ended, in words). is_whole: it ended by itself,
+        without an error. sees_ends: the probe has a hook where a sequence ends; without, a token sampled last is never
+        seen."""
         steps = sum(self._done.values())
         for run, good in enumerate(self._runs):
             done = self._done.get(run, 0)
@@ -83,9 +84,9 @@ class Baseline:
                 return False, text % (steps, self.steps, run, done, len(good))
             was, now = self._finish.get(run, 0), self._ended.get(run, 0) or (0 if is_whole else FINISH["abort"])
             if was != now and (FINISH["abort"] in (was, now) or (was and now)):
-                text = "after %d steps as the good run, but request %d ended %s, was %s"
-                return False, text % (steps, run, _way(now), _way(was))
-        return True, "%d steps in %d requests, as the good run" % (steps, len(self._runs))
+                text = "after %d steps as the good run, but finish of request %d is %s, was %s"
+                return False, text % (steps, run, FINISH_NAMES.get(now), FINISH_NAMES.get(was))
+        return True, "as the good run did, after %d steps" % steps
 
 
 def _difference(good: Dict[str, Any], mine: Dict[str, Any]) -> Optional[str]:
@@ -102,12 +103,8 @@ def _difference(good: Dict[str, Any], mine: Dict[str, Any]) -> Optional[str]:
             text = "hidden_rms of layer %d is %.6g, was %.6g (tolerance %g, relative)"
             return text % (layer, now, was, RMS_TOLERANCE)
     if good["finish"] != mine["finish"]:
-        return "finish is %s, was %s" % (_way(mine["finish"]), _way(good["finish"]))
+        return "finish is %s, was %s" % (FINISH_NAMES.get(mine["finish"]), FINISH_NAMES.get(good["finish"]))
     return None
-
-
-def _way(finish: int) -> str:
-    return str(FINISH_NAMES.get(finish)) if finish else "without a reason"
 
 
 def _rows(value: Any) -> Any:

@@ -127,6 +127,14 @@ def program() -> str:
     return str(gdb.current_progspace().filename or "")
 
 
+def is_stripped() -> bool:
+    """Whether the program has no symbols of its own, not even main."""
+    try:
+        return "No symbol" in execute("info address main")
+    except Absent:
+        return True
+
+
 def build_ids() -> Dict[str, str]:
     """File -> build id, in hexadecimal, of the program and its libraries that have one."""
     found = {}

@@ -33,6 +33,7 @@ class Microscope:
         self.baseline: Optional[Baseline] = None
         self.replay: Optional[Replay] = None
         self.outcome = FINE
+        self._stopped = False
         self.backend_kind, self.buffer_mb, self.is_circular = "stop", DEFAULT_MB, False
         self._layout: Optional[frozen.Layout] = None
         self._described: Optional[Session] = None
@@ -73,6 +74,8 @@ class Microscope:
         if session is not None:
             session.close()
             _tell_problems(session)
+        if self.baseline is not None:
+            self.baseline.begin_again()
 
     def program_ended(self, code: Optional[int]) -> None:
         """The program exited by itself, or was ended by a signal (no code)."""
@@ -91,21 +94,23 @@ class Microscope:
         session, self.session = self.session, None
         if session is not None:
             if host.pid():
-                self._process_over(session, is_whole=False)
+                self._process_over(session, is_whole=False, word="was left")
             session.close()
             _tell_problems(session)
 
-    def _process_over(self, session: Session, is_whole: bool) -> None:
-        """The end of one process; what is asked of the steps is answered for it."""
-        stopped = self._look_at(session.program_ended(None if is_whole else "abort"))
+    def _process_over(self, session: Session, is_whole: bool, word: str = "ended") -> None:
+        """The end of one process; what is asked of the steps is answered for it, unless it stands where they stopped
+        it."""
+        stands = self._stopped and word != "ended"
+        self._look_at(session.program_ended(None if is_whole else "abort"))
         _tell_problems(session)
-        if session.steps and not stopped and (self.break_on or self.baseline is not None):
-            end = "%d steps" % session.steps
+        if session.steps and not stands and (self.break_on or self.baseline is not None):
+            end = "after %d steps" % session.steps
             if self.baseline is not None:
                 sees_ends = bool(session.probe.hooks_for("finish"))
                 is_same, end = self.baseline.at_the_end(is_whole, sees_ends)
                 self.outcome = self.outcome if is_same else max(self.outcome, STOPPED)
-            host.say("stepscope: the program ended: %s; rules: %s" % (end, verdict(session, self.break_on)))
+            host.say("stepscope: the program %s %s; rules: %s" % (word, end, verdict(session, self.break_on)))
         if self.baseline is not None:
             self.baseline.begin_again()
 
@@ -131,6 +136,9 @@ class Microscope:
         pending = self.backend.pending()
         if pending:
             host.say("stepscope: waiting for %s to be loaded" % ", ".join(pending))
+            if self._layout is None and host.program() and host.is_stripped():
+                name = os.path.basename(host.program())
+                host.say("stepscope: %s is stripped: hooks in it need a frozen layout (stepscope probe layout)" % name)
 
     def choose(self, kind: str, buffer_mb: int, is_circular: bool) -> None:
         """Another back-end, from here on."""
@@ -216,6 +224,7 @@ class Microscope:
                     self.baseline = None
                     stop = True
             show_step(step.step, step.record)
+        self._stopped = stop
         if stop:
             self.outcome = max(self.outcome, STOPPED)
         return stop

@@ -46,7 +46,7 @@ class FrozenBackend(StopBackend):
 
     def places(self) -> List[str]:
         return [
-            "%-8s %s at %s%s (frozen layout %s)"
+            "%-8s %s at %s%s, frozen in %s"
             % (
                 hook.hook.event,
                 hook.function,

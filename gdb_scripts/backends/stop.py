@@ -6,6 +6,7 @@ many block reads as there are neighbourhoods. A hook that turns out too dear is 
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
@@ -83,17 +84,19 @@ class StopBackend:
 
     def _look_ahead(self, hook: Hook, places: List[str]) -> None:
         """Tell what is wrong with a hook as soon as its function is loaded, not when the program has run past it."""
-        found = [pc for place in places for pc, _, _ in host.where(place) if not host.is_stub(pc)]
-        functions = {host.function_at(pc): pc for pc in found}
-        known = sorted(name for name in functions if name is not None)
-        if found and not known:
+        found = [at for place in places for at in host.where(place) if not host.is_stub(at[0])]
+        own = {}
+        for pc, file, line in found:
+            function = host.function_at(pc)
+            if function is not None and not host.is_elsewhere(pc, hook):
+                own["%s at %s:%d" % (function, os.path.basename(file), line)] = pc
+        if found and all(host.function_at(pc) is None for pc, _, _ in found):
             self._tell_no_debug_information(hook)
-        if len(known) > 1 and hook.pattern is None:
-            self._error("%s hooks %d functions: %s" % (self._key(hook), len(known), ", ".join(known)))
-        for name in known:
-            pc = functions[name]
-            if not host.is_elsewhere(pc, hook):
-                self._tell_unresolved(hook, pc, self._plan(hook, self._scope(hook, pc)))
+        if len(own) > 1 and hook.pattern is None:
+            text = "%s hooks %d functions: %s; its parameters, or file =, tell them apart"
+            self._error(text % (self._key(hook), len(own), ", ".join(own)))
+        for pc in own.values():
+            self._tell_unresolved(hook, pc, self._plan(hook, self._scope(hook, pc)))
 
     def _key(self, hook: Hook) -> str:
         return "%s: [%s] function = %s" % (self._probe.path, hook.section, hook.function)
@@ -156,7 +159,7 @@ class StopBackend:
     def places(self) -> List[str]:
         """A line for each place where a hook stops."""
         return [
-            "%-8s %s at %s:%d (0x%x)" % (hook.event, hook.function, file, number, pc)
+            "%-8s %s at %s0x%x" % (hook.event, hook.function, "%s:%d, " % (file, number) if file else "", pc)
             for hook in self._probe.hooks
             for place in host.location(hook)
             for pc, file, number in host.where(place)

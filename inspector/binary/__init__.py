@@ -28,7 +28,8 @@ from inspector.binary.elf import (
     damage_is_said,
 )
 from inspector.binary.lines import entry_of, file_of
-from inspector.binary.names import last, names_of
+from inspector.binary.names import last, names_of, plain
+from inspector.binary.signatures import Signature, is_named, signature, takes
 from inspector.binary.types import FunctionScope, Types
 
 __all__ = ["Binary", "BinaryError", "Damaged", "Function", "NoDebugInfo", "NotElf", "Parameter", "Stripped",
@@ -99,15 +100,31 @@ class Binary:
     def functions(self, name: str, file: str | None = None) -> list[Function]:
         """Emitted functions of that qualified name, or that a /regex/ matches; `file`: the end of their source's path.
 
-        Overloads and instances of a template all count, as they do for a breakpoint.
+        As for a breakpoint, overloads all count unless parameters are named, and template arguments are part of a name.
         """
         with damage_is_said(self.path):
             if len(name) > 2 and name.startswith("/") and name.endswith("/"):
                 found = self._matching(name[1:-1])
             else:
-                found = (f for n in self._spellings(last(name)) for f in self.named(n) if _is_called(f, name))
+                found = self._called(signature(name))
             chosen = {f.address: f for f in found if file is None or _ends_with(f.file, file)}
             return [chosen[address] for address in sorted(chosen)]
+
+    def instances(self, name: str) -> list[str]:
+        """Qualified names of the emitted instances of a template that is called by its name alone."""
+        with damage_is_said(self.path):
+            spellings = self.dwarf.instances(last(name)) if "<" not in name else ()
+            found = {f.qualified for n in spellings for f in self.named(n)}
+            return sorted(q for q in found if q.partition("<")[0] == name)
+
+    def _called(self, wanted: Signature) -> Iterator[Function]:
+        name = last(wanted.qualified)
+        spellings = {name}
+        if "<" in name:
+            spellings |= {s for s in self.dwarf.instances(name.partition("<")[0]) if plain(s) == plain(name)}
+        for function in (f for n in spellings for f in self.named(n)):
+            if is_named(function.qualified, wanted) and takes(self.scope(function).parameters(), wanted):
+                yield function
 
     def named(self, name: str) -> Iterator[Function]:
         """Emitted functions of that name, whatever they are qualified by."""
@@ -196,9 +213,14 @@ class Binary:
         except re.error as error:
             raise BinaryError(f"/{pattern}/ is not a regular expression: {error}") from None
         paths = {path_of(s.name) for s in self._symbols() if s.is_function}
-        names = {last(p) for p in paths if wanted.search(p)} if paths else self.function_names()
+        # symbols are quick to go through, but spell no template arguments
+        names = {last(p) for p in paths if wanted.search(p)} or self._names_matching(wanted)
         for name in sorted(names):
             yield from (f for n in self._spellings(name) for f in self.named(n) if wanted.search(f.qualified))
+
+    def _names_matching(self, wanted: re.Pattern[str]) -> set[str]:
+        entries = (e for unit in self.dwarf.units() for e in names_of(unit).entries if e.tag == _FUNCTION)
+        return {last(e.qualified) for e in entries if wanted.search(e.qualified)}
 
 
 _FUNCTION = 0x2E
@@ -280,21 +302,6 @@ def path_of(symbol: str) -> str:
         if not nested:
             break
     return "::".join(p if p != "_GLOBAL__N_1" else "(anonymous namespace)" for p in parts) or symbol
-
-
-def _is_called(function: Function, name: str) -> bool:
-    """As a breakpoint takes a qualified name: template arguments may be left out."""
-    return name in (function.qualified, _without_arguments(function.qualified))
-
-
-def _without_arguments(qualified: str) -> str:
-    out, depth = [], 0
-    for letter in qualified:
-        depth += letter == "<"
-        if not depth:
-            out.append(letter)
-        depth -= letter == ">"
-    return "".join(out)
 
 
 def _ends_with(path: str, end: str) -> bool:

@@ -22,6 +22,8 @@ from gdb_scripts.layout import (
 from gdb_scripts.probe import Hook, Probe, expressions_of, written
 from inspector.binary import Binary, BinaryError, Function, WrongMachine, damage_is_said
 from inspector.binary.abi import arguments_of, machines
+from inspector.binary.names import last
+from inspector.binary.signatures import signature
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,20 @@ def verified(binary: Binary, probe: Probe) -> list[Place]:
         return [place for hook in probe.hooks for place in _places(binary, probe, hook)]
 
 
+def ambiguous(probe: Probe, places: list[Place]) -> list[str]:
+    """A line for each hook that a name, which is no pattern, sets at several functions."""
+    out = []
+    for hook in probe.hooks:
+        found = [p.function for p in places if p.section == hook.section and p.function is not None]
+        if hook.pattern is None and len(found) > 1:
+            listed = ", ".join(f"{f.qualified} at {os.path.basename(f.file)}:{f.line}" for f in found)
+            out.append(
+                f"[{hook.section}] function = {hook.function} hooks {len(found)} functions: {listed}; "
+                "its parameters, or file =, tell them apart"
+            )
+    return out
+
+
 def _places(binary: Binary, probe: Probe, hook: Hook) -> list[Place]:
     functions = binary.functions(hook.function, hook.file)
     if not functions:
@@ -82,7 +98,14 @@ def _why_not_found(binary: Binary, hook: Hook) -> str:
         return f"{name} is not in a file that ends in {hook.file}"
     if name.startswith("/"):
         return f"no function matches {name}"
-    if binary.is_known(name):
+    instances = binary.instances(name)
+    if instances:
+        return f"{name} is a template; name an instance ({', '.join(instances[:4])}) or a /regex/"
+    bare = last(signature(name).qualified)
+    others = sorted({f.qualified for f in binary.functions_called(bare)})
+    if others:
+        return f"no function {name}; there are {', '.join(others[:4])}{' …' if len(others) > 4 else ''}"
+    if binary.is_known(bare):
         return f"{name} is only declared, or inlined wherever it is called: there is no place to stop at"
     missing = binary.dwarf.missing
     split = f" ({len(missing)} .dwo files are missing, {missing[0]} is one)" if missing else ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ def _write(text: str, path: str | None) -> None:
 def _verify(args: argparse.Namespace) -> int:
     from gdb_scripts import probe as probes
     from inspector.binary import open_binary
-    from inspector.binary.probing import verified
+    from inspector.binary.probing import ambiguous, verified
+    from inspector.text import visible
 
     probe = probes.load(args.probe)
     with open_binary(args.binary) as binary:
@@ -134,10 +136,14 @@ def _verify(args: argparse.Namespace) -> int:
             print(json.dumps(_as_json(binary, probe, places)))
         else:
             _show(binary, probe, places)
+            for line in ambiguous(probe, places):
+                print(visible(f"stepscope: {line}"), file=sys.stderr)
     return FINE if all(place.is_sound for place in places) else NO
 
 
 def _as_json(binary: Binary, probe: Probe, places: list[Place]) -> dict[str, Any]:
+    from inspector.binary.probing import ambiguous
+
     return {
         "binary": binary.path,
         "build_id": binary.build_id,
@@ -145,6 +151,7 @@ def _as_json(binary: Binary, probe: Probe, places: list[Place]) -> dict[str, Any
         "producer": binary.producer(),
         "probe": probe.path,
         "verdict": "pass" if all(place.is_sound for place in places) else "fail",
+        "ambiguous": ambiguous(probe, places),
         "hooks": [
             {
                 "section": place.section,
@@ -181,8 +188,6 @@ def _show(binary: Binary, probe: Probe, places: list[Place]) -> None:
 
 
 def _layout(args: argparse.Namespace) -> int:
-    import sys
-
     from gdb_scripts import probe as probes
     from inspector.binary import open_binary
     from inspector.binary.probing import freeze, refused

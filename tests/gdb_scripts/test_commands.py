@@ -167,6 +167,7 @@ def test_off_ends_the_trace_and_the_program_goes_on(tmp_path: Path) -> None:
         (["stepscope follow /nowhere.steps"], "/nowhere.steps: cannot read"),
         (["stepscope replay /nowhere.steps"], "/nowhere.steps: cannot read"),
         (["stepscope goto 1"], "no trace is replayed"),
+        (["stepscope backend tracepoint " + "9" * 5000], "the buffer takes 1 to 4095 MB"),
     ],
 )
 def test_what_is_wrong_is_one_line(commands: list[str], words: str) -> None:

@@ -1,0 +1,320 @@
+"""What a probe gets wrong is told in gdb, once, with the place in its file; and a run's end is judged."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inspector import cli
+from tests.gdb_scripts.running import gdb
+from tests.inspector.programs import compiled, need
+from traces.columnar import check_table
+from traces.table import Table
+
+# words: how many tokens after the prompt, then how it ends
+ENGINE = r"""
+#include <signal.h>
+#include <stdlib.h>
+struct cfg { int n_layers; };
+struct state { int seq_len; int *cache_len; struct cfg cfg; double *rms; };
+__attribute__((noipa)) void forward(struct state *st, int token, int n)
+{
+    for (int layer = 0; layer < st->cfg.n_layers; layer++)
+        st->cache_len[layer] += n;
+    st->seq_len += n + (token < 0);
+}
+int main(int argc, char **argv)
+{
+    int rows[2] = {0};
+    struct state st = {0, rows, {2}, 0};
+    int n = argc > 1 ? atoi(argv[1]) : 4, how = argc > 2 ? atoi(argv[2]) : 0;
+    forward(&st, 9, 3);
+    for (int i = 0; i < n; i++)
+        forward(&st, 10 + i, 1);
+    if (how < 0)
+        raise(SIGSEGV);
+    return how;
+}
+"""
+SPEC = """\
+[probe]
+name = told
+layers = full
+n_layers = st->cfg.n_layers
+[forward]
+function = forward
+token_id = token
+n_tokens = n
+seq_before = st->seq_len
+cache_before = st->cache_len[:st->cfg.n_layers]
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "p.ini"
+    path.write_text(SPEC)
+    return path
+
+
+def told(stdout: str) -> list[str]:
+    """Our own lines about what is wrong."""
+    return [line.removeprefix("stepscope: ") for line in stdout.splitlines() if line.startswith("stepscope: ")]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "line"),
+    [
+        ("= st->seq_len", "= st->len", "[forward] seq_before = st->len: struct state has no member len"),
+        ("= token", "= tokn", "[forward] token_id = tokn: no symbol tokn here"),
+        ("= n\n", "= n->m\n", "[forward] n_tokens = n->m: int (int) has no members, .m was asked for"),
+        ("= st->cfg.n_layers\n[", "= st->n\n[", "[probe] n_layers = st->n: struct state has no member n"),
+        ("= n\n", "= n\nafter.logit = st->best\n", "[forward] after.logit = st->best: struct state has no member best"),
+        ("= n\n", "= n\nskip = st->warm\n", "[forward] skip = st->warm: struct state has no member warm"),
+        (
+            "= n\n",
+            "= n\naccumulated.attn_ms = st->t\n",
+            "[forward] accumulated.attn_ms = st->t: struct state has no member t",
+        ),
+        ("= n\n", "= n\nafter.hidden_rms = st->rms[:2]\n", "[forward] after.hidden_rms = st->rms[:2]: a null pointer"),
+    ],
+)  # fmt: skip
+def test_an_expression_that_says_nothing_is_told_once(
+    tmp_path: Path, spec: Path, was: str, now: str, line: str
+) -> None:
+    assert was in SPEC
+    spec.write_text(SPEC.replace(was, now, 1))
+    done = gdb([f"stepscope probe {spec}", "run", "run"], compiled(tmp_path, ENGINE, "-g", "-O1"))
+    assert told(done.stdout) == [f"{spec}: {line}"]
+    assert done.stdout.count("exited normally") == 2
+    if "null" not in line:  # before the program runs
+        assert done.stdout.index(line) < done.stdout.index("probe told")
+
+
+def test_nothing_is_told_where_nothing_is_wrong(tmp_path: Path, spec: Path) -> None:
+    done = gdb([f"stepscope probe {spec}", "run"], compiled(tmp_path, ENGINE, "-g", "-O1"))
+    assert told(done.stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["-g1"], "its debug information has no variables (-g1?); compile with -g"),
+        ([], "has no debug information here"),
+    ],
+)
+def test_a_hook_without_debug_information_is_told_at_once_and_gives_no_pass(
+    tmp_path: Path, spec: Path, flags: list[str], line: str
+) -> None:
+    path = tmp_path / "run.steps"
+    commands = [f"stepscope probe {spec}", "print 1", f"stepscope record {path}", "run", "stepscope status"]
+    done = gdb(commands, compiled(tmp_path, ENGINE, "-O1", *flags))
+    assert f"{spec}: [forward] function = forward: {line}" in told(done.stdout)[0]
+    assert done.stdout.index(line) < done.stdout.index("$1 = 1")
+    assert "rules: unknown, nothing could be judged" in done.stdout
+    if path.exists():
+        assert check_table(Table(path)).verdict == "unknown"
+
+
+def test_a_probe_that_reads_nothing_gives_no_pass(tmp_path: Path, spec: Path) -> None:
+    spec.write_text("[probe]\n[forward]\nfunction = forward\nn_tokens = 1\n")
+    path = tmp_path / "run.steps"
+    gdb([f"stepscope probe {spec}", f"stepscope record {path}", "run"], compiled(tmp_path, ENGINE, "-g"))
+    assert Table(path).steps == 5
+    assert check_table(Table(path)).verdict == "unknown"
+
+
+def test_a_stripped_program_is_told(tmp_path: Path, spec: Path) -> None:
+    program = compiled(tmp_path, ENGINE, "-g")
+    need("strip")
+    subprocess.run(["strip", str(program)], check=True)
+    done = gdb([f"stepscope probe {spec}", "run"], program)
+    assert told(done.stdout)[:2] == [
+        "waiting for forward to be loaded",
+        "program is stripped: hooks in it need a frozen layout (stepscope probe layout)",
+    ]
+
+
+def test_a_layout_says_where_it_looks(tmp_path: Path, spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, frozen = compiled(tmp_path, ENGINE, "-g", "-O1"), tmp_path / "p.layout.json"
+    assert cli.main(["probe", "layout", str(program), str(spec), "-o", str(frozen)]) == 0
+    subprocess.run(["strip", str(program)], check=True)
+    commands = [f"stepscope probe {frozen}", "stepscope status", "stepscope where", "run", "stepscope where"]
+    done = gdb(commands, program)
+    assert re.search(r"^waiting for program \(build id [0-9a-f]{12}…\)$", done.stdout, re.M)
+    assert re.search(
+        r"^forward  forward at .*program\.c:6, linked at 0x\w+, frozen in p\.layout\.json$", done.stdout, re.M
+    )
+    assert "-qualified" not in done.stdout + done.stderr
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
+
+LIBRARY = """
+struct state { int seq_len; };
+__attribute__((noipa)) void forward_v2(struct state *st, int n) { st->seq_len += n; }
+void library(void) { struct state st = {0}; forward_v2(&st, 3); forward_v2(&st, 1); forward_v2(&st, 1); }
+"""
+LOADER = """
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    void *handle = dlopen(argv[argc - 1], RTLD_NOW);
+    void (*library)(void) = (void (*)(void))dlsym(handle, "library");
+    library();
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("function", ["/^forward_v[0-9]+$/", "forward_v2"])
+def test_a_function_of_a_library_that_is_loaded_later(tmp_path: Path, spec: Path, function: str) -> None:
+    library = compiled(tmp_path, LIBRARY, "-g", "-O1", "-shared", "-fPIC", name="library.so")
+    program = compiled(tmp_path, LOADER, "-g", name="loader")
+    spec.write_text(f"[probe]\n[forward]\nfunction = {function}\nn_tokens = n\nseq_before = st->seq_len\n")
+    path = tmp_path / "run.steps"
+    commands = [f"stepscope probe {spec}", "stepscope status", f"stepscope record {path}", "run", "run"]
+    done = gdb(commands, program, [str(library)])
+    assert f"stepscope: waiting for {function} to be loaded" in done.stdout
+    assert f"\nwaiting for {function}\n" in done.stdout
+    table = Table(path)
+    assert [s["seq_before"] for s in table.plain(0, table.steps) if s is not None] == [0, 3, 4, 0, 3, 4]
+
+
+OVERLOADS = r"""
+#include <string>
+namespace ns {
+struct batch { int n; };
+template <typename T> struct model { T len = 0; __attribute__((noipa)) long forward(int n) { return len += n; } };
+struct engine {
+    int len = 0;
+    __attribute__((noipa)) int forward(int n) { return len += n; }
+    __attribute__((noipa)) int forward(const batch &b, const int *tokens) { return len += b.n + tokens[0]; }
+    __attribute__((noipa)) int forward(std::string &s) const { return (int)s.size(); }
+};
+}
+namespace { __attribute__((noipa)) int local(int n) { return n; } }
+int main()
+{
+    ns::engine e;
+    ns::model<long> longs;
+    ns::model<int> ints;
+    std::string s = "ab";
+    int tokens[1] = {0};
+    long sum = e.forward(3) + e.forward(ns::batch{1}, tokens) + e.forward(s) + longs.forward(5) + ints.forward(6);
+    return sum + local(7) == 0;
+}
+"""
+E_ = "ns::engine::forward"
+
+
+@pytest.mark.parametrize(
+    ("function", "n"),
+    [
+        (f"{E_}(int)", [3]),
+        (f"{E_}(ns::batch const&, int const*)", [None]),
+        (f"{E_}(const ns::batch &, const int *)", [None]),
+        (f"{E_}(std::string&) const", [None]),
+        (f"{E_}(std::string&)", []),
+        (f"{E_}(long)", []),
+        (E_, [3, None, None]),
+        ("ns::model<long>::forward", [5]),
+        ("ns::model<long int>::forward(int)", [5]),
+        ("ns::model::forward", []),
+        ("engine::forward", []),
+        ("(anonymous namespace)::local(int)", [7]),
+        ("local", []),
+        ("/model<.*>::forward$/", [5, 6]),
+        ("/local/", [7]),
+    ],
+)
+def test_a_cpp_name_means_the_same_in_gdb_and_in_verify(
+    tmp_path: Path, spec: Path, function: str, n: list[int | None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, path = compiled(tmp_path, OVERLOADS, "-g", "-O1"), tmp_path / "run.steps"
+    spec.write_text(f"[probe]\n[forward]\nfunction = {function}\nn_tokens = n\n")
+    done = gdb([f"stepscope probe {spec}", f"stepscope record {path}", "run"], program)
+    assert (f"stepscope: waiting for {function} to be loaded" in done.stdout) == (not n)
+    if n:
+        table = Table(path)
+        assert [s["n_tokens"] for s in table.plain(0, table.steps) if s is not None] == n
+    cli.main(["probe", "verify", "--json", str(program), str(spec)])
+    verified = json.loads(capsys.readouterr().out)
+    found = [hook for hook in verified["hooks"] if hook["address"] is not None]
+    assert len(found) == len(n)
+    cli.main(["probe", "verify", str(program), str(spec)])
+    warned = capsys.readouterr().err
+    assert ("hooks 3 functions" in warned) == ("hooks 3 functions" in done.stdout) == (function == E_)
+    assert len(verified["ambiguous"]) == int(function == E_)
+
+
+# -- the end of a run --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def good(tmp_path: Path, spec: Path) -> Path:
+    """A recording of the engine's usual run: a prompt and four tokens."""
+    path = tmp_path / "good.steps"
+    gdb([f"stepscope probe {spec}", f"stepscope record {path}", "run"], compiled(tmp_path, ENGINE, "-g", "-O1"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        (["4"], 0, "the program ended as the good run did, after 5 steps; rules: pass"),
+        (["2"], 1, "the program ended early, after 3 of the good run's 5 steps (request 0: 3 of 5); rules: pass"),
+        (["6"], 1, "step 5: the good run's request had ended after 5 steps"),
+        (["4", "3"], 1, "the program ended after 5 steps as the good run, but finish of request 0 is abort, was none"),
+        (["4", "-1"], 1, "the program was left after 5 steps as the good run, but finish of request 0 is abort"),
+        (["1", "-1"], 1, "the program was left early, after 2 of the good run's 5 steps (request 0: 2 of 5)"),
+    ],
+)
+def test_follow_judges_the_end_and_a_batch_says_it(
+    tmp_path: Path, spec: Path, good: Path, words: list[str], code: int, line: str
+) -> None:
+    commands = [f"stepscope probe {spec}", f"stepscope follow {good}", "stepscope batch run", "print 99"]
+    done = gdb(commands, tmp_path / "program", words)
+    assert done.returncode == code
+    assert len(told(done.stdout)) == 1
+    assert told(done.stdout)[0].startswith(line)
+    assert "99" not in done.stdout
+
+
+def test_follow_begins_anew_with_each_run(tmp_path: Path, spec: Path, good: Path) -> None:
+    commands = [f"stepscope probe {spec}", f"stepscope follow {good}", "run", "run"]
+    done = gdb(commands, tmp_path / "program", ["4"])
+    assert [line.partition(";")[0] for line in told(done.stdout)] == [
+        "the program ended as the good run did, after 5 steps"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("commands", "code"),
+    [
+        (["stepscope batch run"], 0),
+        (["stepscope break-on any", "stepscope batch run"], 0),
+        (["stepscope record /nowhere/a.steps", "stepscope batch run"], 2),
+        (["stepscope record {spec}", "stepscope batch run"], 2),
+        (["stepscope break-on KV77", "stepscope batch run"], 2),
+        (["stepscope batch continue"], 2),
+        (["stepscope batch"], 1),  # gdb's own: the command did nothing
+    ],
+)
+def test_what_a_batch_ends_with(tmp_path: Path, spec: Path, commands: list[str], code: int) -> None:
+    program = compiled(tmp_path, ENGINE, "-g", "-O1")
+    done = gdb([f"stepscope probe {spec}", *(c.format(spec=spec) for c in commands)], program)
+    assert done.returncode == code
+    assert ("exited" in done.stdout) == (code == 0)
+
+
+def test_a_batch_ends_with_1_where_a_rule_stops_it(tmp_path: Path, spec: Path) -> None:
+    spec.write_text(SPEC.replace("= n\n", "= n - 1\n"))
+    program = compiled(tmp_path, ENGINE, "-g", "-O1")
+    done = gdb([f"stepscope probe {spec}", "stepscope break-on KV03", "stepscope batch run"], program)
+    assert done.returncode == 1
+    assert "KV03 step 0 seq 0" in done.stdout

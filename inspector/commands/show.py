@@ -206,11 +206,11 @@ def _print_json(path: str, steps: tuple[int | None, int | None]) -> int:
     for begin in range(first, stop, _BATCH):
         for step in table.plain(begin, min(begin + _BATCH, stop)):
             if step is not None:
-                out.write(separator + "\n" + json.dumps(step))
+                out.write(separator + json.dumps(step))
                 separator = ","
     notes = [{"before_step": at, **note} for at, note in table.notes(first, stop if stop < table.steps else None)]
     rest = {"notes": notes, "complete": table.complete, "problems": state_of(table)}
     if len(table.runs) > 1:
         rest["runs"] = [{"first_step": r.first_step, **r.facts} for r in table.runs]
-    out.write("\n]," + json.dumps(rest)[1:] + "\n")
+    out.write("]," + json.dumps(rest)[1:] + "\n")
     return 0

@@ -18,6 +18,7 @@ from gdb_scripts.expressions import (
     Slice,
     Unary,
     parse,
+    substitute,
 )
 
 ST = Name("st")
@@ -64,11 +65,23 @@ def test_what_it_says(text: str, tree: object) -> None:
         ("(" * 60 + "a" + ")" * 60, "nested too deeply"),
         ("-" * 200 + "a", "nested too deeply"),
         ("a" * 2000, "longer than"),
+        ("a" * 10_000, "longer than"),
+        ("+".join("a" * 400), "nested too deeply"),
+        ("a" + ".b" * 300, "nested too deeply"),
+        ("9" * 900, "does not fit into 64 bits"),
+        ("0x1" + "0" * 16, "does not fit into 64 bits"),
     ],
 )
 def test_what_it_refuses(text: str, words: str) -> None:
     with pytest.raises(ExpressionError, match=words):
         parse(text)
+
+
+def test_names_that_stand_for_names_cannot_grow_without_end() -> None:
+    names = {"a0": parse("st->rows[1]")}
+    with pytest.raises(ExpressionError, match="more than 1000 parts"):
+        for i in range(60):
+            names[f"a{i + 1}"] = substitute(parse(f"a{i} + a{i}"), names)
 
 
 @given(st.text(alphabet="ab09->.[]():*&+-$<>, x", max_size=40))

@@ -173,3 +173,30 @@ def test_a_cap_of_its_own() -> None:
     values, missing = made.read(Bytes())
     assert values == {}
     assert "between 0 and 2" in str(missing["rows"])
+
+
+@pytest.mark.parametrize("reader", ["field by field", "straight"])
+def test_arithmetic_stays_inside_64_bits(reader: str) -> None:
+    """Numbers from garbage memory multiply to anything: what no register holds is absent."""
+    from gdb_scripts.straight import compiled
+
+    for text, value in {
+        "st->seq_len * 9 - 1": 62,
+        "$rsi * 4611686018427387904": None,
+        "*tokens" + " * 9223372036854775807" * 40: None,
+        "0 - st->seq_len - 9223372036854775807": None,
+        "18446744073709551615 - st->seq_len": 2**64 - 8,
+    }.items():
+        made = plan({"reads.x": parse(text)}, Names())
+        if reader == "straight":
+            straight = compiled(made, ("reads",))
+            assert straight is not None
+            if value is None:
+                with pytest.raises(Absent, match="64 bits"):
+                    straight(Bytes())
+            else:
+                assert straight(Bytes())[0] == {"x": value}
+        else:
+            values, missing = made.read(Bytes())
+            assert values.get("reads.x") == value
+            assert (missing["reads.x"].why == UNREADABLE) if value is None else not missing

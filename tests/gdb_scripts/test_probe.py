@@ -74,6 +74,20 @@ def test_every_shipped_probe_loads(name: str) -> None:
         (("7 eos", "7 tired"), "'7 tired'"),
         (("vocab_size = st", "vocab = st"), "\\[probe\\] vocab: not known"),
         (("name = mine", "name mine"), "mine.ini"),
+        (("function = step", "function = st->x"), "'st->x' is not the name of a function, nor a /regex/"),
+        (("function = step", "function = int step"), "'int step' is not the name"),
+        (("function = step", "function = *0x4000"), "is not the name"),
+        (("function = step", "function = step if x"), "is not the name"),
+        (("function = step", "function = -source x"), "is not the name"),
+        (("function = step", "function = " + "(" * 5000), "is not the name"),
+        (("function = step", "function = /step(/"), "/step\\(/ is not a regular expression: missing \\)"),
+        (("function = step", "function = step\nfile = a b.c"), "file: 'a b.c' is not a source file's name"),
+        (("cap.cache_before = 4", "cap.cache_before = 1e12"), "not between 0 and 1048576"),
+        (("cap.cache_before = 4", "cap.cache_before = -1"), "not between 0 and 1048576"),
+        (("cap.cache_before = 4", "cap.cache_before = inf"), "'inf' is not a number"),
+        (("cap.cache_before = 4", "scale = nan"), "'nan' is not a number"),
+        (("layers = window 8 2", "layers = window " + "9" * 5000), "layers: 'window"),
+        (("7 eos", "9" * 5000 + " eos"), "is not a number and one of"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(change: tuple[str, str], words: str) -> None:
@@ -81,6 +95,26 @@ def test_what_is_wrong_is_named_with_its_place(change: tuple[str, str], words: s
         probe.read(GOOD.replace(*change), "mine.ini")
     assert "mine.ini" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "forward",
+        "ns::engine::forward",
+        "ns::engine::forward(int)",
+        "ns::engine::forward(std::vector<int, std::allocator<int> > const&) const",
+        "ns::model<long>::forward",
+        "(anonymous namespace)::forward(int)",
+        "ns::operator<<(int)",
+        "model<(kind)3>::operator()",
+        "forward.constprop.0",
+        "/forward_v[0-9]+$/",
+    ],
+)
+def test_names_of_functions(name: str) -> None:
+    text = GOOD.replace("function = step", f"function = {name}")
+    assert probe.read(text, "mine.ini").hooks_for("forward")[0].function == name
 
 
 def test_a_name_that_is_no_probe_gets_the_choices(tmp_path: Path) -> None:

@@ -239,3 +239,29 @@ def test_a_fingerprint_of_nothing_but_zeros_was_never_measured(tmp_path: Path) -
     toy.forward(0, n=3, after={})
     toy.forward(3, after={"hidden_rms": [0.0, 0.0]})
     assert "hidden_rms" not in toy.steps()[0]
+
+
+@pytest.mark.parametrize("value", [2**64, 10**5000, float("inf"), "text", [1, 2], -1], ids=list("abcdef"))
+def test_garbage_among_the_facts_and_in_a_request_is_left_out(tmp_path: Path, value: Any) -> None:
+    path = tmp_path / "a.steps"
+    session = Session(SPEC, str(path), {})
+    request, forward = SPEC.hooks_for("request")[0], SPEC.hooks_for("forward")[0]
+    session.hit(Hit(request, {"prompt_tokens": value, "n_reused": 0}, {}, {}, {}, {}, 0))
+    values = {"seq_before": 0, "n_tokens": 3, "token_id": 1, "cache_before": [0, 0]}
+    session.hit(Hit(forward, values, {}, {}, {}, {"n_layers": value, "vocab_size": value, "capacity": 9}, 0))
+    session.close()
+    assert session.problems == []
+    table = Table(path)
+    assert table.runs[0].facts["model"] == {"n_layers": 2}
+    assert table.runs[0].facts["kv"] == {"capacity": 9}
+    assert [n.get("prompt_tokens") for _, n in table.notes() if n["kind"] == "request"] == [None]
+
+
+def test_a_forward_of_which_nothing_could_be_read_is_judged_by_nothing(tmp_path: Path) -> None:
+    toy = Toy(tmp_path / "a.steps")
+    lost = {n: Absent(UNREADABLE, "gone") for n in ("seq_before", "n_tokens", "token_id", "cache_before")}
+    for _ in range(3):
+        toy.hit("forward", missing=lost)
+    steps = toy.steps()
+    assert [(s["phase"], s["t_ns"]) for s in steps] == [(0, None)] * 3
+    assert toy.session.report.verdict == "unknown"

@@ -318,3 +318,26 @@ def test_a_batch_ends_with_1_where_a_rule_stops_it(tmp_path: Path, spec: Path) -
     done = gdb([f"stepscope probe {spec}", "stepscope break-on KV03", "stepscope batch run"], program)
     assert done.returncode == 1
     assert "KV03 step 0 seq 0" in done.stdout
+
+
+# -- whatever goes wrong in our own code -------------------------------------------------------------------------------
+
+HANDLERS = """
+from gdb_scripts import host
+def fails(*_):
+    raise ZeroDivisionError("ours")
+for register in (host.on_exit, host.on_gdb_exit, host.on_new_symbols, host.defer):
+    register(fails)
+host.Stop("-qualified -function forward", fails, host.say, "forward")
+"""
+
+
+def test_nothing_of_ours_reaches_gdb_or_the_program(tmp_path: Path) -> None:
+    script = tmp_path / "handlers.py"
+    script.write_text(HANDLERS)
+    done = gdb([f"source {script}", "run", "print 6 * 7"], compiled(tmp_path, ENGINE, "-g", "-O1"), ["1"])
+    assert done.stdout.count("stepscope: ZeroDivisionError: ours") == 1
+    assert done.stdout.count("\nZeroDivisionError: ours") == 2  # the stops' own telling
+    assert "Python Exception" not in done.stdout + done.stderr
+    assert "exited normally" in done.stdout
+    assert "$1 = 42" in done.stdout

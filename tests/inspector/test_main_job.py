@@ -53,7 +53,9 @@ def test_every_rule_passes_or_says_why_not(letters: Path) -> None:
 
 
 def test_show_json_holds_every_field(letters: Path) -> None:
-    shown = json.loads(stepscope("show", letters, "--json", cwd=letters.parent).stdout)
+    printed = stepscope("show", letters, "--json", cwd=letters.parent).stdout
+    assert printed.count("\n") == 1, "one object a trace, one a line"
+    shown = json.loads(printed)
     assert shown["complete"] is True
     assert [s["finish"] for s in shown["steps"]] == [None] * 7 + ["eos"]
     step = shown["steps"][3]

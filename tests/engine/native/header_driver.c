@@ -116,6 +116,7 @@ static void write_totals(const char *path)
     run.note_bytes = 2000;
     stepscope_open(&trace, path, &run);
     stepscope_request(&trace, 0, NULL, many, 4000, 0, 1);
+    stepscope_request(&trace, 1, NULL, many, -1, -1, -1);
     stepscope_step_init(&step);
     step.phase = STEPSCOPE_PREFILL, step.seq_id = 0, step.cache_len = &rows, step.gemm_ms = &gemm_ms;
     stepscope_record(&trace, &step);

@@ -177,6 +177,8 @@ def test_totals_and_other_layers(driver: Path, trace: Path) -> None:
     assert (rows(trace)["cache_len"].tolist(), rows(trace)["gemm_ms"].tolist()) == ([7], [1.25])
     request = table.notes()[0][1]
     assert (request["prompt_tokens"], "prompt_ids" in request) == (4000, False)
+    unknown = table.notes()[1][1]
+    assert set(unknown) == {"kind", "seq_id", "t_ns"}, "a negative count is not known, and the ids it counts neither"
 
 
 def test_misuse_is_harmless(driver: Path, trace: Path) -> None:

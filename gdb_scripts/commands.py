@@ -164,8 +164,10 @@ class ReplayCommand(_Command):
         began = time.monotonic()
         _scope.replay = Replay(words[0])
         replay = _scope.replay
-        host.say("%s: %d steps%s" % (words[0], replay.steps, "" if replay.complete else ", cut off: no END frame"))
-        host.say(HEAD)
+        cut = "" if replay.complete else ", cut off: no END frame"
+        host.say("%s: %s steps%s" % (words[0], replay.steps or "has no", cut))
+        if replay.steps:
+            host.say(HEAD)
         for index, record in replay.records(0, 40):
             host.say(line(index, record))
         if replay.steps > 40:
@@ -225,8 +227,9 @@ class OffCommand(_Command):
 class BatchCommand(_Command):
     """Run the program unattended, then leave gdb: stepscope batch run|continue.
 
-    gdb's exit code is 1 after a stop by break-on or follow, 2 where a stepscope command was refused (the program is
-    not run then) or the program cannot be run, else 0, whatever the program's own was.
+    gdb's exit code is 1 after a stop by break-on or follow, or where the run ended earlier than the one followed; 2
+    where a stepscope command was refused (the program is not run then), the program cannot be run, or the recording
+    ended before it, as on a full disk; else 0, whatever the program's own was.
     """
 
     def do(self, words: List[str]) -> None:

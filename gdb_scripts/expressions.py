@@ -296,7 +296,7 @@ class _Parser:
             raise self._error("%r is not a number" % token) from None
         if number >> 64:
             self._at -= 1
-            raise self._error("%s does not fit into 64 bits" % token)
+            raise self._error("%.24s does not fit into 64 bits" % token)
         return number
 
     def _next(self) -> str:
@@ -319,4 +319,4 @@ class _Parser:
 
     def _error(self, problem: str) -> ExpressionError:
         column = self._tokens[self._at][2] + 1 if self._at < len(self._tokens) else len(self._text) + 1
-        return ExpressionError("%s (column %d of %r)" % (problem, column, self._text))
+        return ExpressionError("%s (column %d of %.200r)" % (problem, column, self._text))

@@ -51,6 +51,11 @@ class Baseline:
         self._done: Dict[int, int] = {}
         self._ended: Dict[int, int] = {}
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the program that runs has stepped."""
+        return bool(self._done)
+
     def begin_again(self) -> None:
         """The program was started anew: its first request is compared with the good run's first."""
         self._order.clear()

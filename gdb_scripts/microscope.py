@@ -19,7 +19,7 @@ from traces.fields import FINISH_NAMES, PHASE_NAMES
 from traces.rules import RULES
 
 FINE, STOPPED, REFUSED = 0, 1, 2
-"""What a batch ends with: nothing found, a break-on or follow stop, a command that could not be done."""
+"""What a batch ends with: nothing found, a break-on or follow stop, something asked for that could not be done."""
 
 
 class Microscope:
@@ -73,7 +73,7 @@ class Microscope:
         session, self.session = self.session, None
         if session is not None:
             session.close()
-            _tell_problems(session)
+            self._tell_problems(session)
         if self.baseline is not None:
             self.baseline.begin_again()
 
@@ -96,15 +96,16 @@ class Microscope:
             if host.pid():
                 self._process_over(session, is_whole=False, word="was left")
             session.close()
-            _tell_problems(session)
+            self._tell_problems(session)
 
     def _process_over(self, session: Session, is_whole: bool, word: str = "ended") -> None:
         """The end of one process; what is asked of the steps is answered for it, unless it stands where they stopped
         it."""
         stands = self._stopped and word != "ended"
         self._look_at(session.program_ended(None if is_whole else "abort"))
-        _tell_problems(session)
-        if session.steps and not stands and (self.break_on or self.baseline is not None):
+        self._tell_problems(session)
+        is_helper = session.steps > 0 and self.baseline is not None and not self.baseline.has_begun
+        if not stands and not is_helper and (self.break_on or self.baseline is not None):
             end = "after %d steps" % session.steps
             if self.baseline is not None:
                 sees_ends = bool(session.probe.hooks_for("finish"))
@@ -113,6 +114,13 @@ class Microscope:
             host.say("stepscope: the program %s %s; rules: %s" % (word, end, verdict(session, self.break_on)))
         if self.baseline is not None:
             self.baseline.begin_again()
+
+    def _tell_problems(self, session: Session) -> None:
+        while session.remarks:
+            host.say("stepscope: %s: %s" % (session.probe.path, session.remarks.pop(0)))
+        while session.problems:
+            self.outcome = REFUSED
+            host.say("stepscope: %s; recording has ended, the program goes on" % session.problems.pop(0))
 
     def _start(self) -> None:
         assert self.probe is not None
@@ -189,7 +197,7 @@ class Microscope:
         try:
             return self._look_at(session.hit(hit))
         finally:
-            _tell_problems(session)
+            self._tell_problems(session)
 
     def _describe(self, session: Session) -> None:
         """Say what is being recorded: only at a hit is it sure to be loaded."""
@@ -285,8 +293,8 @@ def _count(value: int) -> str:
 def _refuse_what_is_no_trace(path: str) -> None:
     """Told when the command is typed, not when the first step comes."""
     target = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path) or not os.access(target, os.W_OK):
-        raise host.GdbError("%s: cannot write a trace here" % path)
+    if not path or os.path.isdir(path) or not os.access(target, os.W_OK):
+        raise host.GdbError("%s: cannot write a trace here" % (path or "''"))
     if os.path.exists(path) and os.path.getsize(path):
         with open(path, "rb") as file:
             if file.read(4) != b"STEP":
@@ -295,8 +303,3 @@ def _refuse_what_is_no_trace(path: str) -> None:
 
 def _run_facts() -> Dict[str, Any]:
     return {"host": {"machine": host.machine()}, "engine": {"binary": os.path.basename(host.program())}}
-
-
-def _tell_problems(session: Session) -> None:
-    while session.problems:
-        host.say("stepscope: %s; recording has ended, the program goes on" % session.problems.pop(0))

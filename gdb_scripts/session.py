@@ -47,7 +47,7 @@ class Session:
 
     path: the trace, or None to judge without recording. run: more facts for RUN (engine build id, host ...).
     Nothing raises but `FieldError` for a broken probe at the start: a full disk ends the recording, says so in
-    `problems`, and the program goes on.
+    `problems`, and the program goes on. remarks: fields that were left out because they cannot be true.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Session:
         self.probe, self.path = probe, path
         self.steps = 0
         self.problems: List[str] = []
+        self.remarks: List[str] = []
         self.last: Optional[Closed] = None
         self.run = run
         self.facts: Dict[str, Any] = {}
@@ -312,9 +313,7 @@ class Session:
             try:
                 struct.pack(fields.record_format([column]), *values)
             except (struct.error, TypeError):
-                self._tell_absent(
-                    name, Absent(UNREADABLE, "%s does not hold %s" % (column.dtype, _shown(record[name])))
-                )
+                self._leave_out(name, "%s does not hold %s" % (column.dtype, _shown(record[name])))
                 record[name] = self._absent[name]
 
     def _note(self, note: Dict[str, Any]) -> None:
@@ -342,6 +341,12 @@ class Session:
             self._told[field] = absent.why
             self._note({"kind": "absent", "field": field, "why": absent.why, "text": str(absent)})
 
+    def _leave_out(self, name: str, problem: str) -> None:
+        """A number that the program gave and no record can hold."""
+        if self._told.get(name) != UNREADABLE:
+            self.remarks.append("%s: %s" % (name, problem))
+        self._tell_absent(name, Absent(UNREADABLE, problem))
+
     # -- beginning ---------------------------------------------------------------------------------------------------
 
     def _start(self, hit: Hit) -> None:
@@ -349,7 +354,7 @@ class Session:
         self.facts = self._sound({k: v for k, v in hit.facts.items() if v is not None})
         n_layers = self.facts.get("n_layers")
         if n_layers is not None and n_layers > DEFAULT_CAP:
-            self._tell_absent("n_layers", Absent(UNREADABLE, "%d layers must be garbage" % n_layers))
+            self._leave_out("n_layers", "%d layers must be garbage" % n_layers)
             n_layers = None
         rows = hit.values.get("cache_before")
         if n_layers is None and isinstance(rows, list):
@@ -377,7 +382,7 @@ class Session:
         for name, value in values.items():
             is_list = isinstance(value, list)
             if (is_list and name not in _LISTS) or not all(map(_is_number, value if is_list else [value])):
-                self._tell_absent(name, Absent(UNREADABLE, "%s must be garbage" % _shown(value)))
+                self._leave_out(name, "%s must be garbage" % _shown(value))
             elif is_list or value >= 0 or name in _LISTS:
                 sound[name] = value if is_list or name not in _LISTS else [value]
         return sound

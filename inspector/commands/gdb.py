@@ -14,8 +14,8 @@ from typing import Any
 HELP = "start gdb on an engine with the scripts loaded"
 EPILOG = """\
 exit codes: with --batch 1 after a stop by --break-on or --follow, or where the run ends earlier than the followed one;
-2 where something was refused (the program is not run then); else 0, whatever the program's own was. Without --batch
-gdb's own; 2 where gdb cannot be started
+2 where something was refused (the program is not run then) or the recording ended before the program, as on a full
+disk; else 0, whatever the program's own was. Without --batch gdb's own; 2 where gdb cannot be started
 
 examples:
   stepscope gdb --probe native --record run.steps -- ./engine MODEL --ids 1,2,3

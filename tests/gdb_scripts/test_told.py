@@ -282,7 +282,7 @@ def test_follow_judges_the_end_and_a_batch_says_it(
     assert done.returncode == code
     assert len(told(done.stdout)) == 1
     assert told(done.stdout)[0].startswith(line)
-    assert "99" not in done.stdout
+    assert "$1 = 99" not in done.stdout
 
 
 def test_follow_begins_anew_with_each_run(tmp_path: Path, spec: Path, good: Path) -> None:
@@ -302,6 +302,8 @@ def test_follow_begins_anew_with_each_run(tmp_path: Path, spec: Path, good: Path
         (["stepscope record {spec}", "stepscope batch run"], 2),
         (["stepscope break-on KV77", "stepscope batch run"], 2),
         (["stepscope batch continue"], 2),
+        (["stepscope record /dev/full", "stepscope batch run"], 2),
+        (["stepscope record ''", "stepscope batch run"], 2),
         (["stepscope batch"], 1),  # gdb's own: the command did nothing
     ],
 )
@@ -309,7 +311,46 @@ def test_what_a_batch_ends_with(tmp_path: Path, spec: Path, commands: list[str],
     program = compiled(tmp_path, ENGINE, "-g", "-O1")
     done = gdb([f"stepscope probe {spec}", *(c.format(spec=spec) for c in commands)], program)
     assert done.returncode == code
-    assert ("exited" in done.stdout) == (code == 0)
+    assert ("exited" in done.stdout) == (code == 0 or "stepscope record /dev/full" in commands)
+
+
+def test_a_good_run_that_is_no_good(tmp_path: Path, spec: Path, good: Path) -> None:
+    whole = good.read_bytes()
+    last = whole.rindex(b"STEP", 0, whole.rindex(b"STEP"))
+    bad = {
+        "empty": b"",
+        "cut": whole[:200],
+        "other": b"{}" * 100,
+        "damaged": whole[: last + 20] + bytes([whole[last + 20] ^ 255]) + whole[last + 21 :],
+    }
+    for name, data in bad.items():
+        (tmp_path / name).write_bytes(data)
+        done = gdb([f"stepscope probe {spec}", f"stepscope follow {tmp_path / name}", "stepscope batch run"])
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"{tmp_path / name}: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_run_without_a_step_is_not_the_good_one(tmp_path: Path, spec: Path, good: Path) -> None:
+    subprocess.run(["strip", str(tmp_path / "program")], check=True)
+    commands = [f"stepscope probe {spec}", f"stepscope follow {good}", "stepscope batch run"]
+    done = gdb(commands, tmp_path / "program")
+    assert done.returncode == 1
+    assert "the program ended early, after 0 of the good run's 5 steps" in done.stdout
+
+
+def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
+    (tmp_path / "empty.steps").write_bytes(b"")
+    done = gdb([f"stepscope replay {tmp_path / 'empty.steps'}", "stepscope goto 0"])
+    assert done.stdout == f"{tmp_path / 'empty.steps'}: has no steps, cut off: no END frame\n"
+    assert done.stderr == "the trace that is replayed has no steps\n"
+
+
+def test_a_number_that_its_field_cannot_hold_is_told(tmp_path: Path, spec: Path) -> None:
+    spec.write_text(SPEC.replace("= st->seq_len", "= $pc"))
+    done = gdb([f"stepscope probe {spec}", "run"], compiled(tmp_path, ENGINE, "-g", "-O1"))
+    assert len(told(done.stdout)) == 1
+    assert told(done.stdout)[0].startswith(f"{spec}: seq_before: I32 does not hold ")
 
 
 def test_a_batch_ends_with_1_where_a_rule_stops_it(tmp_path: Path, spec: Path) -> None:

@@ -334,18 +334,19 @@ class Session:
             with contextlib.suppress(TraceError):  # the problem that ended it is already told
                 writer.leave_unfinished()
 
-    def _tell_absent(self, name: str, absent: Absent) -> None:
-        """One note for each reason that a field has no value, not one a step."""
+    def _tell_absent(self, name: str, absent: Absent) -> bool:
+        """One note for each reason that a field has no value, not one a step; whether this was the first."""
         field = {"seq_before": "seq_len", "cache_before": "cache_len"}.get(name, name)
-        if self._told.get(field) != absent.why:
-            self._told[field] = absent.why
-            self._note({"kind": "absent", "field": field, "why": absent.why, "text": str(absent)})
+        if self._told.get(field) == absent.why:
+            return False
+        self._told[field] = absent.why
+        self._note({"kind": "absent", "field": field, "why": absent.why, "text": str(absent)})
+        return True
 
     def _leave_out(self, name: str, problem: str) -> None:
         """A number that the program gave and no record can hold."""
-        if self._told.get(name) != UNREADABLE:
+        if self._tell_absent(name, Absent(UNREADABLE, problem)):
             self.remarks.append("%s: %s" % (name, problem))
-        self._tell_absent(name, Absent(UNREADABLE, problem))
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 

@@ -102,7 +102,9 @@ class Microscope:
         """The end of one process; what is asked of the steps is answered for it, unless it stands where they stopped
         it."""
         stands = self._stopped and word != "ended"
-        self._look_at(session.program_ended(None if is_whole else "abort"))
+        closed = session.program_ended(None if is_whole else "abort")
+        if not stands:
+            self._look_at(closed)
         self._tell_problems(session)
         is_helper = session.steps > 0 and self.baseline is not None and not self.baseline.has_begun
         if not stands and not is_helper and (self.break_on or self.baseline is not None):

@@ -358,7 +358,7 @@ def test_a_batch_ends_with_1_where_a_rule_stops_it(tmp_path: Path, spec: Path) -
     program = compiled(tmp_path, ENGINE, "-g", "-O1")
     done = gdb([f"stepscope probe {spec}", "stepscope break-on KV03", "stepscope batch run"], program)
     assert done.returncode == 1
-    assert "KV03 step 0 seq 0" in done.stdout
+    assert [line.partition(":")[0] for line in told(done.stdout)] == ["KV03 step 0 seq 0"], "the stop, and no more"
 
 
 # -- whatever goes wrong in our own code -------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # what the tests run, as command:package
-SYSTEM := tmux:tmux gcc:gcc g++:g++ gdb:gdb gdbserver:gdbserver gdb-multiarch:gdb-multiarch qemu-aarch64:qemu-user \
-  aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu
+SYSTEM := tmux:tmux chromium:chromium gcc:gcc g++:g++ gdb:gdb gdbserver:gdbserver gdb-multiarch:gdb-multiarch \
+  qemu-aarch64:qemu-user aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu
 # the flags keep one run from stopping at questions; without root, say what to type
 APT := apt-get install -y --no-install-recommends
 

@@ -84,6 +84,17 @@ def _run(args: argparse.Namespace) -> int:
         return complain("not enough memory for this; try a smaller model or part of the trace")
 
 
+def words_without(words: Sequence[str], flags: Sequence[str] = (), options: Sequence[str] = ()) -> list[str]:
+    """Command-line words without these flags, and without these options and their values."""
+    kept: list[str] = []
+    value = False
+    for word in words:
+        if not value and word not in flags and word not in options and word.partition("=")[0] not in options:
+            kept.append(word)
+        value = not value and word in options
+    return kept
+
+
 class UsageError(Exception):
     """Words on the command line that do not fit together; the message says what would."""
 

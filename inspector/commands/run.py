@@ -203,7 +203,7 @@ class _Printer:
 
 def _live(args: argparse.Namespace) -> int:
     """The engine as a process of its own, its file followed by the TUI: a crash of either harms not the other."""
-    from inspector.cli import UsageError, complain
+    from inspector.cli import UsageError, complain, words_without
     from inspector.names import new_run
 
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
@@ -213,7 +213,15 @@ def _live(args: argparse.Namespace) -> int:
     from inspector.tui.app import run_app
 
     path = args.output or new_run()
-    command = [sys.executable, "-m", "inspector.cli", "run", *_without_live(sys.argv[2:]), "-o", path]
+    command = [
+        sys.executable,
+        "-m",
+        "inspector.cli",
+        "run",
+        *words_without(sys.argv[2:], ["--live"], ["--theme"]),
+        "-o",
+        path,
+    ]
     with _set_aside(path), tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
         engine = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=complained)
         try:
@@ -255,10 +263,3 @@ def _set_aside(path: str) -> Iterator[None]:
             os.unlink(aside)
         elif is_trace:
             os.replace(aside, path)
-
-
-def _without_live(words: list[str]) -> list[str]:
-    """The same command for the engine process."""
-    themes = {i + 1 for i, word in enumerate(words) if word == "--theme"}
-    view_only = ("--live", "--theme")
-    return [w for i, w in enumerate(words) if i not in themes and w not in view_only and not w.startswith("--theme=")]

@@ -27,8 +27,9 @@ def run_app(
     # imports take most of the time to the first picture: the file is indexed meanwhile, and garbage, which they leave
     # none of, is not looked for until the picture stands
     gc.disable()
-    for name in ("COLUMNS", "LINES"):
-        os.environ.pop(name, None)  # exported by some shells; Textual would take them for the size and never resize
+    if "TEXTUAL_DRIVER" not in os.environ:  # a browser's size comes in just these
+        for name in ("COLUMNS", "LINES"):
+            os.environ.pop(name, None)  # exported by some shells; Textual would take them for the size, never resize
     try:
         from inspector.tui.viewer import Viewer
 
@@ -41,6 +42,19 @@ def run_app(
         feed.stop()
         if engine is not None:
             _see_off(engine)
+
+
+def refuse_early(path: str, follow: bool, theme: str | None) -> None:
+    """Raises what run_app would raise at its start."""
+    from inspector.tui.viewer import Viewer
+
+    feed = Feed(path, follow)
+    feed.start()
+    try:
+        feed.opened(timeout=2.0)
+        Viewer(feed, theme=theme)
+    finally:
+        feed.stop()
 
 
 def _see_off(engine: Engine) -> None:

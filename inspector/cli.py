@@ -16,7 +16,8 @@ from collections.abc import Sequence
 FINE, NO, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 INTERRUPTED = 130
 
-VERBS = ("run", "view", "show", "check", "stats", "rule", "import", "export", "probe", "gdb")
+VERBS = ("run", "view", "show", "check", "stats", "diff", "record-set", "rule", "import", "export", "probe", "gdb")
+_MODULES = {"import": "import_", "record-set": "record_set"}
 
 EPILOG = """\
 exit codes: 0 fine, 1 the answer is no (a rule failed), 2 usage or unreadable input, 3 cannot decide
@@ -135,9 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:
-        module = importlib.import_module(
-            f"inspector.commands.{verb}_" if verb == "import" else f"inspector.commands.{verb}"
-        )
+        module = importlib.import_module(f"inspector.commands.{_MODULES.get(verb, verb)}")
         sub = verbs.add_parser(
             verb,
             help=module.HELP,

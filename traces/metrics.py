@@ -8,6 +8,7 @@ samples it. Sequences that share a forward share its time: it is counted once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from traces.context import PREFILL, VERIFY, count
 from traces.fields import FINISH, FINISH_NAMES
-from traces.table import Run, Table
+from traces.table import Chunk, Run, Table
 
 Floats = npt.NDArray[np.float64]
 _TIMES = ("total", "forward", "sample", "gemm", "attn", "lm_head")
@@ -23,28 +24,42 @@ _BYTES = {"f32": 4, "f16": 2, "bf16": 2, "fp16": 2, "fp32": 4, "f64": 8, "q8_0":
 _BINS = 8
 
 
-class _Columns:
-    """The columns that figures need, of one whole run: about 80 bytes a step."""
+class RunColumns:
+    """The columns that figures need, of one whole run: about 90 bytes a step.
 
-    def __init__(self, table: Table, run: Run) -> None:
+    chunks: the run's, as Table.chunks_of gives them; rows of damaged frames are left out, and `damaged_from` is the
+    first of them. also: more scalar fields of the vocabulary to keep where the run has them.
+    """
+
+    def __init__(self, run: Run, chunks: Iterable[Chunk], also: Iterable[str] = ()) -> None:
         self.run = run
+        self.damaged_from: int | None = None
+        kept = tuple(name for name in also if name in run.names)
         gathered: dict[str, list[Any]] = {}
         self.notes: list[tuple[int, dict[str, Any]]] = []
-        for chunk in table.chunks_of(run):
+        for chunk in chunks:
             self.notes += chunk.notes
-            rows = chunk.rows if chunk.bad is None else chunk.rows[~chunk.bad]
-            for name, values in _needed(rows, run).items():
+            rows, steps = chunk.rows, np.arange(chunk.first_step, chunk.first_step + len(chunk.rows))
+            if chunk.bad is not None:
+                if self.damaged_from is None:
+                    self.damaged_from = chunk.first_step + int(np.argmax(chunk.bad))
+                rows, steps = rows[~chunk.bad], steps[~chunk.bad]
+            for name, values in _needed(rows, run, kept).items():
                 gathered.setdefault(name, []).append(values)
-        empty = _needed(np.zeros(0, run.dtype), run)
+            gathered.setdefault("step", []).append(steps)
+        empty = {**_needed(np.zeros(0, run.dtype), run, kept), "step": np.zeros(0, np.int64)}
         self.values = {n: np.concatenate(parts) for n, parts in gathered.items()} if gathered else empty
         self.clocked = run.facts.get("clock") not in ("none", "debugger")
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
 
-def _needed(rows: Any, run: Run) -> dict[str, Any]:
-    out = {name: rows[name].copy() for name in ("phase", "seq_id", "n_tokens", "seq_len", "finish")}
+
+def _needed(rows: Any, run: Run, also: tuple[str, ...]) -> dict[str, Any]:
+    out = {name: rows[name].copy() for name in ("phase", "seq_id", "n_tokens", "seq_len", "finish", *also)}
     for name in ("n_accepted", "forward_id"):
         out[name] = rows[name].copy() if name in run.names else np.full(len(rows), -1, np.int32)
     t_ns = rows["t_ns"].astype(np.int64) if "t_ns" in run.names else np.full(len(rows), -1, np.int64)
@@ -79,8 +94,8 @@ def stats(table: Table) -> dict[str, Any]:
 
     Several runs in one file are added up; `runs` says how many. Absent figures are None.
     """
-    runs = [_Columns(table, run) for run in table.runs]
-    requests = [r for run in runs for r in _requests(run)]
+    runs = [RunColumns(run, table.chunks_of(run)) for run in table.runs]
+    requests = [r for run in runs for r in requests_of(run)]
     prefill, decode = _phase(runs, requests, prefill=True), _phase(runs, requests, prefill=False)
     gaps = [r.gaps_ms for r in requests]
     itl = np.concatenate(gaps) if gaps else np.zeros(0)
@@ -131,34 +146,47 @@ class Request(NamedTuple):
         return {k: v for k, v in self._asdict().items() if k not in ("gaps_ms", "totals")}
 
 
-def _requests(run: _Columns) -> list[Request]:
-    """Every request of a run, in the order of their first step; totals notes behind them."""
+class RequestSteps(NamedTuple):
+    """Which rows of a run's columns are one request's. ended: the finish that a note tells of, if one does."""
+
+    seq_id: int
+    rows: npt.NDArray[np.int64]
+    note: dict[str, Any]
+    ended: Any
+
+
+def request_steps(run: RunColumns) -> list[RequestSteps]:
+    """Every request of a run that has steps, in the order of their first one."""
     marks: dict[int, list[tuple[int, dict[str, Any]]]] = {}
-    for step, note in run.notes:
-        if note.get("kind") == "request":
-            marks.setdefault(count(note, "seq_id"), []).append((step - run.run.first_step, note))
-    found = []
     ends: dict[int, list[tuple[int, Any]]] = {}
     for step, note in run.notes:
-        if note.get("kind") == "finish":
-            ends.setdefault(count(note, "seq_id"), []).append((step - run.run.first_step, note.get("finish")))
+        at = int(np.searchsorted(run["step"], step))
+        if note.get("kind") == "request":
+            marks.setdefault(count(note, "seq_id"), []).append((at, note))
+        elif note.get("kind") == "finish":
+            ends.setdefault(count(note, "seq_id"), []).append((at, note.get("finish")))
+    found = []
     order = np.argsort(run["seq_id"], kind="stable")
     edges = np.flatnonzero(np.diff(run["seq_id"][order])) + 1
-    for steps in np.split(order, edges):
-        if not len(steps):
+    for rows in np.split(order, edges):
+        if not len(rows):
             continue
-        seq_id = int(run["seq_id"][steps[0]])
+        seq_id = int(run["seq_id"][rows[0]])
         asked = marks.get(seq_id, [])
-        cuts = [int(np.searchsorted(steps, at)) for at, _ in asked] + [len(steps)]
+        cuts = [int(np.searchsorted(rows, at)) for at, _ in asked] + [len(rows)]
         if cuts[0]:
             until = asked[0][0] if asked else None
-            ended = _ended(ends.get(seq_id, []), 0, until)
-            found.append((int(steps[0]), _request(run, seq_id, steps[: cuts[0]], {}, ended)))
+            found.append(RequestSteps(seq_id, rows[: cuts[0]], {}, _ended(ends.get(seq_id, []), 0, until)))
         for i, ((begins, note), a, b) in enumerate(zip(asked, cuts, cuts[1:], strict=False)):
             if a < b:
                 ended = _ended(ends.get(seq_id, []), begins, asked[i + 1][0] if i + 1 < len(asked) else None)
-                found.append((int(steps[a]), _request(run, seq_id, steps[a:b], note, ended)))
-    requests = [request for _, request in sorted(found, key=lambda f: f[0])]
+                found.append(RequestSteps(seq_id, rows[a:b], note, ended))
+    return sorted(found, key=lambda request: int(request.rows[0]))
+
+
+def requests_of(run: RunColumns) -> list[Request]:
+    """Every request's figures, in the order of their first step; those of totals notes behind them."""
+    requests = [_request(run, *request) for request in request_steps(run)]
     return requests + [_from_totals(n) for _, n in run.notes if n.get("kind") == "totals"]
 
 
@@ -167,7 +195,7 @@ def _ended(finishes: list[tuple[int, Any]], begins: int, until: int | None) -> A
     return next((why for at, why in finishes if at >= begins and (until is None or at <= until)), None)
 
 
-def _request(run: _Columns, seq_id: int, steps: Any, note: dict[str, Any], ended: Any) -> Request:
+def _request(run: RunColumns, seq_id: int, steps: Any, note: dict[str, Any], ended: Any) -> Request:
     phase, finish = run["phase"][steps], run["finish"][steps]
     sampled = phase != PREFILL
     tokens = np.where(phase == VERIFY, 1 + np.maximum(run["n_accepted"][steps], 0), 1) * sampled
@@ -200,7 +228,7 @@ def _request(run: _Columns, seq_id: int, steps: Any, note: dict[str, Any], ended
     )
 
 
-def _clock(run: _Columns, steps: Any, note: dict[str, Any]) -> tuple[float, Floats | None, float]:
+def _clock(run: RunColumns, steps: Any, note: dict[str, Any]) -> tuple[float, Floats | None, float]:
     """(start, when each step began, end) in ms. From t_ns; where that is absent, from the steps' own lengths."""
     total = np.nan_to_num(run["total"][steps].astype(np.float64))
     t_ns = run["t_ns"][steps]
@@ -239,14 +267,14 @@ def _from_totals(note: dict[str, Any]) -> Request:
     )
 
 
-def _phase(runs: list[_Columns], requests: list[Request], prefill: bool) -> dict[str, Any]:
+def _phase(runs: list[RunColumns], requests: list[Request], prefill: bool) -> dict[str, Any]:
     """Tokens fed and kept (rejected drafts are work, not tokens), the time of their steps, and the rate."""
     tokens, spent, timed = 0, 0.0, False
     for run in runs:
         chosen = (run["phase"] == PREFILL) == prefill
         kept = np.where(run["phase"] == VERIFY, 1 + run["n_accepted"], run["n_tokens"])
         tokens += int(np.maximum(kept[chosen], 0).sum())
-        total = run["total"][chosen & _once(run)].astype(np.float64)
+        total = run["total"][chosen & first_of_forward(run)].astype(np.float64)
         if run.clocked and np.isfinite(total).any():
             spent, timed = spent + float(np.nansum(total)), True
     for totals in (r.totals for r in requests if r.totals is not None):
@@ -259,7 +287,7 @@ def _phase(runs: list[_Columns], requests: list[Request], prefill: bool) -> dict
     return {"tokens": tokens, "ms": ms_or_none, "tok_s": _rate(tokens, ms_or_none)}
 
 
-def _once(run: _Columns) -> npt.NDArray[np.bool_]:
+def first_of_forward(run: RunColumns) -> npt.NDArray[np.bool_]:
     """The first record of every forward; records without a forward_id stand for themselves."""
     ids = run["forward_id"]
     first = np.ones(len(ids), np.bool_)
@@ -271,16 +299,16 @@ def _once(run: _Columns) -> npt.NDArray[np.bool_]:
     return first
 
 
-def _forwards(run: _Columns) -> int:
-    return int((_once(run) & (run["n_tokens"] > 0)).sum())
+def _forwards(run: RunColumns) -> int:
+    return int((first_of_forward(run) & (run["n_tokens"] > 0)).sum())
 
 
-def _unaccounted(runs: list[_Columns]) -> tuple[float | None, float | None]:
+def _unaccounted(runs: list[RunColumns]) -> tuple[float | None, float | None]:
     """(between steps, inside steps but in neither forward nor sampling), in ms."""
     between: list[float | None] = []
     inside: list[float | None] = []
     for run in runs:
-        once = _once(run)
+        once = first_of_forward(run)
         total = run["total"][once].astype(np.float64)
         t_ns = run["t_ns"][once]
         if not run.clocked or not len(total) or not np.isfinite(total).any():
@@ -295,7 +323,7 @@ def _unaccounted(runs: list[_Columns]) -> tuple[float | None, float | None]:
     return _sum(between), _sum(inside)
 
 
-def _kv_bytes(run: _Columns) -> dict[str, Any] | None:
+def _kv_bytes(run: RunColumns) -> dict[str, Any] | None:
     """{"used", "reserved"}: bytes of the rows held at the longest moment, and of the capacity in every layer.
 
     2 (keys and values) x rows x kv heads x head_dim x bytes an element.
@@ -314,7 +342,7 @@ def _kv_bytes(run: _Columns) -> dict[str, Any] | None:
     return {"used": int(used * row), "reserved": int(capacity * layers * row) if capacity >= 0 else None}
 
 
-def _by_context(runs: list[_Columns]) -> list[dict[str, Any]]:
+def _by_context(runs: list[RunColumns]) -> list[dict[str, Any]]:
     """Median times of steps that fed one token, by the length of the sequence, in at most eight equal bins."""
     lengths, times = [], []
     for run in runs:

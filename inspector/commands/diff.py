@@ -1,0 +1,272 @@
+"""`stepscope diff`: two builds compared, verdict first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traces.diff import Diff
+    from traces.paired import Choice, Divergence
+    from traces.table import Table
+    from traces.timing import TimeLine
+
+HELP = "compare two builds: the first difference, the layer, and whether the time is noise"
+EPILOG = """\
+BASE and NEW are traces, several a side where there are several runs, or a folder of them. A folder that record-set
+made holds both sides and needs no --against.
+
+exit codes, over what --fail-on names: 0 same, 1 differs, 2 usage or unreadable input, 3 cannot decide
+docs/diff.md explains the statistics: the unit is the run, so one run a side never decides about time
+
+examples:
+  stepscope diff old.steps --against new.steps
+  stepscope diff old-*.steps --against new-*.steps --fail-on tokens,state,slower
+  stepscope record-set -n 10 -o set --base 'build/a …' --new 'build/b …' && stepscope diff set
+"""
+FAIL_ON = ("tokens", "state", "layers", "time", "slower")
+_CODES = {"same": 0, "differs": 1, "cannot-decide": 3}
+_SHOWN = 8
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the verb."""
+    parser.add_argument("base", metavar="BASE", nargs="+", help="runs of the build to compare with, or their folder")
+    parser.add_argument("--against", metavar="NEW", nargs="+", default=[], help="runs of the other build, or a folder")
+    parser.add_argument(
+        "--fail-on",
+        metavar="WHAT",
+        default="tokens,state",
+        help=f"what the verdict and the exit code are about: {', '.join(FAIL_ON)} (default tokens,state)",
+    )
+    parser.add_argument(
+        "--min-effect", metavar="PERCENT", type=float, default=3.0, help="the smallest change of a time that counts (3)"
+    )
+    parser.add_argument("--base-binary", metavar="FILE", help="the base's program or library, to compare the builds")
+    parser.add_argument("--new-binary", metavar="FILE", help="the new build's")
+    parser.add_argument("--probe", metavar="P", help="the hook spec whose functions and offsets count in the binaries")
+    parser.add_argument("--all", action="store_true", help="every line of the times, not the telling ones")
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare; the exit code is the verdict."""
+    from inspector.record_set import sides_of
+    from traces.diff import as_json, compare
+
+    fail_on = _fail_on(args.fail_on)
+    effect = _effect(args.min_effect)
+    base, new, binaries = sides_of(args.base, args.against)
+    diff = compare(_opened(base), _opened(new), effect)
+    binary = _binary(args, binaries)
+    if args.json:
+        print(json.dumps({**as_json(diff, fail_on), "binary": binary}))
+    else:
+        for line in lines(diff, fail_on, base, new, args.all, binary):
+            print(line)
+    return _CODES[diff.verdict(fail_on)]
+
+
+def _fail_on(words: str) -> list[str]:
+    from inspector.cli import UsageError
+
+    chosen = words.replace(",", " ").split()
+    wrong = [word for word in chosen if word not in FAIL_ON]
+    if wrong or not chosen:
+        raise UsageError(f"--fail-on takes {', '.join(FAIL_ON)}, not {wrong[0] if wrong else 'nothing'!r}")
+    return chosen
+
+
+def _effect(percent: float) -> float:
+    from inspector.cli import UsageError
+
+    if not 0 < percent <= 100:
+        raise UsageError("--min-effect takes a percentage above 0 and at most 100")
+    return percent / 100
+
+
+def _opened(paths: list[str]) -> list[tuple[str, Table]]:
+    from inspector.load import open_trace
+
+    return [(path, open_trace(path)) for path in paths]
+
+
+def _binary(args: argparse.Namespace, found: tuple[str | None, str | None]) -> dict[str, Any] | None:
+    from inspector.binary import BinaryError
+    from inspector.binary.compare import compare_binaries
+    from inspector.cli import UsageError
+
+    paths = args.base_binary or found[0], args.new_binary or found[1]
+    if bool(args.base_binary) != bool(args.new_binary) and None in paths:
+        raise UsageError("--base-binary and --new-binary go together")
+    if paths[0] is None or paths[1] is None:
+        return None
+    from gdb_scripts.probe import ProbeError
+
+    try:
+        return compare_binaries(paths[0], paths[1], args.probe)
+    except (BinaryError, ProbeError) as error:
+        if args.base_binary or args.probe:
+            raise UsageError(str(error)) from None
+        return None  # nobody asked: the set's programs only happened to be there
+
+
+# -- in words ----------------------------------------------------------------------------------------------------------
+
+
+def lines(
+    diff: Diff, fail_on: list[str], base: list[str], new: list[str], every: bool, binary: dict[str, Any] | None
+) -> Iterator[str]:
+    """The screen of text, safe for a terminal."""
+    from inspector.text import visible
+
+    verdicts = diff.verdicts | {"time": diff.timing.direction or diff.verdicts["time"]}
+    said = ", ".join(f"{name} {_word(verdict)}" for name, verdict in verdicts.items())
+    yield f"{_word(diff.verdict(fail_on)).upper()} (by {', '.join(fail_on)}): {said}"
+    for name, paths in (("base", base), ("new", new)):
+        yield visible(f"{name:<5} {_paths(paths)}")
+    for contrast in diff.comparable:
+        forbids = f"   says nothing about: {', '.join(contrast.forbids)}" if contrast.forbids else ""
+        yield visible(f"      {contrast.field}: {_value(contrast.base)} → {_value(contrast.new)}{forbids}")
+    yield from map(visible, _tokens(diff))
+    yield from map(visible, _layers(diff))
+    yield from map(visible, _state(diff))
+    yield from map(visible, _time(diff, every))
+    for note in diff.notes:
+        yield visible(f"      {note}")
+    if binary is not None:
+        yield from map(visible, _binaries(binary))
+
+
+def _word(verdict: str) -> str:
+    return verdict.replace("-", " ")
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _paths(paths: list[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} … {os.path.basename(paths[-1])} ({len(paths)} runs)"
+
+
+def _head(name: str, diff: Diff) -> str:
+    why = diff.why.get(name)
+    return f"{name:<7} {_word(diff.verdicts[name])}" + (f": {why}" if why else "")
+
+
+def _tokens(diff: Diff) -> Iterator[str]:
+    first = diff.first
+    if first is None:
+        n = diff.compared
+        yield f"{_head('tokens', diff)} ({n} token{'' if n == 1 else 's'} compared)"
+        return
+    yield f"{_head('tokens', diff)} from output {first.index} of seq {first.seq_id}: {_kind(first)}"
+    for name, choice in (("base", first.base), ("new", first.new)):
+        yield f"      {name:<5} {_choice(choice)}"
+
+
+def _kind(first: Divergence) -> str:
+    noise = "" if first.noise is None else f"; margins differed by at most {first.noise:.3g} before"
+    return {
+        "near-tie": f"a near tie, numerics can turn it{noise}",
+        "fault": f"a fault, no near tie{noise}",
+        "length": "one side had ended",
+    }.get(first.kind or "", "no margin tells whether it was a near tie")
+
+
+def _choice(choice: Choice) -> str:
+    from inspector.text import token_text
+
+    if choice.token_id is None:
+        return "nothing more"
+    text = f" {token_text(choice.text)!r}" if choice.text else ""
+    margin = f", margin {choice.margin:.4g}" if choice.margin is not None else ""
+    second = f" over {choice.runner_up}" if choice.runner_up is not None else ""
+    return f"step {choice.step}: {choice.token_id}{text}{margin}{second}"
+
+
+def _layers(diff: Diff) -> Iterator[str]:
+    layer = diff.layer
+    if layer is None:
+        yield _head("layers", diff)
+        return
+    where = "" if layer.layer is None else f" layer {layer.layer}"
+    yield f"{_head('layers', diff)} first at step {layer.step}{where} of seq {layer.seq_id}"
+    apart = f"{layer.relative:.2g} apart, noise {layer.noise:.2g}"
+    yield f"      hidden_rms {layer.base:.6g} → {layer.new:.6g} ({apart})"
+
+
+def _state(diff: Diff) -> Iterator[str]:
+    yield _head("state", diff)
+    for seen in diff.state[:_SHOWN]:
+        place = f"seq {seen.seq_id}" if seen.step is None else f"step {seen.step} seq {seen.seq_id}"
+        layer = "" if seen.layer is None else f" of layer {seen.layer}"
+        yield f"      {place}: {seen.field}{layer} {_value(seen.base)} → {_value(seen.new)}"
+    if len(diff.state) > _SHOWN:
+        yield f"      and {len(diff.state) - _SHOWN} more fields or layers (--json has them)"
+    for rule in diff.rules:
+        if {rule.base, rule.new} == {"pass", "fail"}:
+            yield f"      {rule.code} {rule.base} → {rule.new}: {rule.message}"
+
+
+def _time(diff: Diff, every: bool) -> Iterator[str]:
+    yield _head("time", diff)
+    told = [t for t in diff.timing.lines if every or _telling(t)]
+    if not told:
+        return
+    yield f"      {'':<22} {'base ms':>9} {'new ms':>9} {'ratio':>7}  95 % interval"
+    for line in told:
+        yield f"      {_name(line):<22} {line.base_ms:>9.4g} {line.new_ms:>9.4g} {_ratio(line)}"
+    hidden = [t for t in diff.timing.lines if t not in told]
+    if hidden:
+        verdicts = [t.judgement.verdict for t in hidden]
+        counts = ", ".join(f"{verdicts.count(v)} {_word(v)}" for v in dict.fromkeys(verdicts))
+        needs = max((t.judgement.needs or 0 for t in hidden), default=0)
+        more = f" (with {needs} runs a side they could be)" if needs and "cannot-decide" in verdicts else ""
+        yield f"      parts and layers not shown: {counts}{more}; --all shows every line"
+
+
+def _telling(line: TimeLine) -> bool:
+    from traces.timing import is_total
+
+    if line.judgement.verdict in ("faster", "slower") or is_total(line.line):
+        return True
+    return line.line.layer is None and line.judgement.p is not None
+
+
+def _name(line: TimeLine) -> str:
+    phase, part, layer = line.line
+    if phase == "request":
+        return part.upper()
+    return f"{phase} {part}" + ("" if layer is None else f" layer {layer}")
+
+
+def _ratio(line: TimeLine) -> str:
+    seen = line.judgement
+    interval = "" if seen.low is None else f"{seen.low:.3f} to {seen.high:.3f}"
+    verdict = _word(seen.verdict)
+    if seen.within is not None:
+        verdict = f"same within {seen.within:.1%}"
+    if seen.needs is not None:
+        verdict = f"cannot decide (needs {seen.needs} runs a side)"
+    if line.line.layer is not None:
+        verdict += f" than the other layers, {line.raw_ratio:.3f} as measured"
+    return f"{seen.ratio:>7.3f}  {interval:<16}  {verdict}".rstrip()
+
+
+def _binaries(binary: dict[str, Any]) -> Iterator[str]:
+    yield "binary"
+    for name in ("build_id", "compiler", "flags"):
+        base, new = binary[name]
+        yield f"      {name}: {base or 'unknown'}" + (f" → {new or 'unknown'}" if base != new else " (both)")
+    for function in binary["functions"]:
+        sizes = " → ".join("not there" if s is None else f"{s} bytes" for s in function["size"])
+        yield f"      {function['name']}: {sizes}"
+    for moved in binary["offsets"]:
+        yield f"      {moved['hook']} {moved['field']}: {moved['base'] or 'nowhere'} → {moved['new'] or 'nowhere'}"

@@ -1,0 +1,583 @@
+"""Two runs side by side, request by request and step by step: where their tokens part, and their states and layers.
+
+Tokens are compared as each request sent them out, a verify step owning a range of them. Steps stand side by side while
+they cover the same tokens, and only up to the first token that differs: behind it the runs are two different texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from traces.context import PREFILL, VERIFY, count
+from traces.fields import ABSENT_I64, FINISH_NAMES
+from traces.metrics import RunColumns, request_steps
+from traces.table import Table
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+RMS_NOISE = 1e-3
+"""Relative difference of a layer's fingerprint that numerics explain where nothing before it tells more: builds that
+sum in another order differ by less, a wrong position or a wrong weight by more."""
+_RMS_LEAST, _RMS_MOST, _RMS_TIMES = 1e-5, 2e-2, 8.0
+_LOGIT_NOISE = 1e-5
+"""Relative to the logit: float32 rounding after a few hundred sums."""
+_GAP = 1024
+_PIECE = 1 << 15
+
+COMPARED = ("token_id", "seq_before", "margin", "logit", "runner_up", "n_drafted", "n_reused")
+"""Fields that RunColumns is to keep beside its own for what is done here."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of one run. tokens: what it sent out, end token included, -2**63 where the id is unknown; steps: the
+    step of the trace that owns each token. cut: why what follows is unknown, None where the request is whole."""
+
+    seq_id: int
+    prompt_ids: tuple[int, ...] | None
+    prompt_tokens: int | None
+    evaluated: int | None
+    reused: int | None
+    drafted: int | None
+    accepted: int | None
+    generated: int
+    finish: str | None
+    tokens: Ints
+    steps: Ints
+    rows: Ints
+    """Rows of its run's columns."""
+    cut: str | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one run sampled where the two part; None where its request had ended. text: None where none is known."""
+
+    step: int | None
+    token_id: int | None
+    margin: float | None
+    runner_up: int | None
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first token that differs. request: its number in the alignment; index: among its output tokens, from 0.
+
+    kind: "near-tie" (the margins lie within the numeric noise seen before), "fault", "length" (one side ended), or
+    None where no margin tells. noise: the largest change of a margin between the two runs before, None where none was.
+    """
+
+    request: int
+    seq_id: int
+    index: int
+    base: Choice
+    new: Choice
+    kind: str | None
+    noise: float | None
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """One request of both runs by output token: token `i` belongs to step base_steps[i] and new_steps[i]; the first
+    `agreed` tokens are the same. base or new is None where the other run has no such request."""
+
+    base: Request | None
+    new: Request | None
+    agreed: int
+    unknown: int
+    """Places among the agreed ones where a side's id is unknown."""
+
+    @property
+    def base_steps(self) -> Ints:
+        """The base's step of each output token."""
+        return self.base.steps if self.base is not None else np.zeros(0, np.int64)
+
+    @property
+    def new_steps(self) -> Ints:
+        """The new run's step of each output token."""
+        return self.new.steps if self.new is not None else np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """The first step, and in it the first layer, whose fingerprint (hidden_rms) differs beyond its noise; relative."""
+
+    step: int
+    new_step: int
+    seq_id: int
+    layer: int | None
+    base: float
+    new: float
+    relative: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class StateDifference:
+    """Two states that should be alike. step: in the base, None where it is about a whole request."""
+
+    step: int | None
+    new_step: int | None
+    seq_id: int
+    field: str
+    layer: int | None
+    base: Any
+    new: Any
+
+
+# -- requests and their tokens -----------------------------------------------------------------------------------------
+
+
+def requests_of(run: RunColumns, table: Table, complete: bool) -> list[Request]:
+    """The requests of a run in the order of their first step; those that a log has only totals of behind them."""
+    lost_from = _lost_from(run)
+    found = [_request(run, table, part, complete, lost_from) for part in request_steps(run)]
+    return found + [_from_totals(note) for _, note in run.notes if note.get("kind") == "totals"]
+
+
+def _lost_from(run: RunColumns) -> int | None:
+    """The first step that may follow one that was not recorded, or was lost to damage."""
+    gaps = [step for step, note in run.notes if note.get("kind") == "gap"]
+    places = gaps + ([run.damaged_from] if run.damaged_from is not None else [])
+    return min(places) if places else None
+
+
+def _request(run: RunColumns, table: Table, part: Any, complete: bool, lost_from: int | None) -> Request:
+    rows, cut = part.rows, None
+    if lost_from is not None and run["step"][rows[-1]] >= lost_from:
+        rows = rows[run["step"][rows] < lost_from]
+        cut = f"steps from {lost_from} on were not recorded or are damaged"
+    code = int(run["finish"][rows[-1]]) if len(rows) else 0
+    finish = FINISH_NAMES.get(code) if code else part.ended if isinstance(part.ended, str) else None
+    if cut is None and finish is None and not complete:
+        cut = "the trace was cut off"
+    phase = run["phase"][rows]
+    accepted = run["n_accepted"][rows]
+    verify = phase == VERIFY
+    if (verify & (accepted < 0)).any():
+        rows = rows[: int(np.argmax(verify & (accepted < 0)))]
+        cut = "n_accepted is absent"
+        phase, accepted, verify = run["phase"][rows], run["n_accepted"][rows], run["phase"][rows] == VERIFY
+    sizes = np.where(phase == PREFILL, 0, np.where(verify, 1 + np.maximum(accepted, 0), 1))
+    owner = np.repeat(rows, sizes)
+    tokens = run["token_id"][owner]
+    if verify.any():
+        tokens = _with_drafts(run, table, rows, sizes, tokens)
+    fed = run["n_tokens"][rows][phase == PREFILL]
+    drafted = _known_sum(run["n_drafted"][rows][verify]) if "n_drafted" in run else None
+    return Request(
+        part.seq_id,
+        _ids(part.note.get("prompt_ids")),
+        _known(count(part.note, "prompt_tokens")),
+        _known_sum(fed) if len(fed) else None,
+        _reused(run, rows, part.note),
+        drafted if verify.any() else None,
+        int(accepted[verify].sum()) if verify.any() else None,
+        int(sizes.sum()),
+        finish,
+        tokens.astype(np.int64),
+        run["step"][owner],
+        rows,
+        cut,
+    )
+
+
+def _with_drafts(run: RunColumns, table: Table, rows: Ints, sizes: Ints, tokens: Ints) -> Ints:
+    """A verify step's own id, then the drafts that it kept."""
+    tokens = tokens.copy()
+    place = np.arange(len(tokens)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    is_draft = place > 0
+    tokens[is_draft] = ABSENT_I64
+    if "draft_ids" not in run.run.names:
+        return tokens
+    several = rows[sizes > 1]
+    first = np.flatnonzero(place == 0)[sizes[sizes > 0] > 1]
+    at = 0
+    for values in columns_at(table, run["step"][several], ("draft_ids",)):
+        drafts = values["draft_ids"].reshape(len(values["draft_ids"]), -1)
+        for ids in drafts:
+            size = int(sizes[np.searchsorted(rows, several[at])]) - 1
+            known = ids[:size]
+            tokens[first[at] + 1 : first[at] + 1 + len(known)] = known
+            at += 1
+    return tokens
+
+
+def _from_totals(note: dict[str, Any]) -> Request:
+    none = np.zeros(0, np.int64)
+    finish = note.get("finish")
+    return Request(
+        count(note, "seq_id"),
+        None,
+        _known(count(note, "prompt_tokens")),
+        _known(count(note, "fed")),
+        _known(count(note, "n_reused")),
+        None,
+        None,
+        max(0, count(note, "generated")),
+        finish if isinstance(finish, str) else None,
+        none,
+        none,
+        none,
+        "its log has no steps",
+    )
+
+
+def _reused(run: RunColumns, rows: Ints, note: dict[str, Any]) -> int | None:
+    noted = _known(count(note, "n_reused"))
+    if noted is None and "n_reused" in run and len(rows):
+        return _known(int(run["n_reused"][rows[0]]))
+    return noted
+
+
+def _ids(value: Any) -> tuple[int, ...] | None:
+    return tuple(value) if isinstance(value, list) and all(isinstance(i, int) for i in value) else None
+
+
+def _known(value: int) -> int | None:
+    return value if value >= 0 else None
+
+
+def _known_sum(values: Any) -> int | None:
+    return int(values.sum()) if (values >= 0).all() else None
+
+
+# -- side by side ------------------------------------------------------------------------------------------------------
+
+
+def align(base: list[Request], new: list[Request]) -> list[Alignment]:
+    """Requests by their ids and how often each came before, where both runs use the same ids; else by their order."""
+    keys = [_keys(base), _keys(new)]
+    if set(keys[0]) == set(keys[1]):
+        other = dict(zip(keys[1], new, strict=True))
+        pairs: list[tuple[Request | None, Request | None]] = [
+            (request, other[key]) for key, request in zip(keys[0], base, strict=True)
+        ]
+    else:
+        longest = max(len(base), len(new))
+        pairs = [(base[i] if i < len(base) else None, new[i] if i < len(new) else None) for i in range(longest)]
+    return [_aligned(b, n) for b, n in pairs]
+
+
+def _keys(requests: list[Request]) -> list[tuple[int, int]]:
+    seen: dict[int, int] = {}
+    out = []
+    for request in requests:
+        seen[request.seq_id] = seen.get(request.seq_id, 0) + 1
+        out.append((request.seq_id, seen[request.seq_id]))
+    return out
+
+
+def _aligned(base: Request | None, new: Request | None) -> Alignment:
+    if base is None or new is None:
+        return Alignment(base, new, 0, 0)
+    n = min(len(base.tokens), len(new.tokens))
+    a, b = base.tokens[:n], new.tokens[:n]
+    unknown = (a == ABSENT_I64) | (b == ABSENT_I64)
+    differs = (a != b) & ~unknown
+    agreed = int(np.argmax(differs)) if differs.any() else n
+    return Alignment(base, new, agreed, int(unknown[:agreed].sum()))
+
+
+def parts_at(alignment: Alignment, lengths_count: bool) -> bool:
+    """Whether the two requests part behind their agreed tokens. A side that was cut off there does not tell, and
+    where the runs stop by other rules a different length is no difference."""
+    base, new = alignment.base, alignment.new
+    if base is None or new is None:
+        return False
+    lengths = len(base.tokens), len(new.tokens)
+    if alignment.agreed < min(lengths):
+        return True
+    shorter = base if lengths[0] < lengths[1] else new
+    return lengths_count and lengths[0] != lengths[1] and shorter.cut is None
+
+
+def step_pairs(base: RunColumns, new: RunColumns, alignment: Alignment) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+    """(rows of the base, rows of the new run, whether the steps began alike) of the steps that stand side by side.
+
+    Sampling steps that cover the same output tokens, all of them agreed. Prefill steps one by one; where the prompt
+    was fed in other pieces, only its last: they ended alike and did not begin alike.
+    """
+    a, b = alignment.base, alignment.new
+    if a is None or b is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    ends = []
+    for run, request in ((base, a), (new, b)):
+        phase = run["phase"][request.rows]
+        size = np.where(phase == PREFILL, 0, np.where(phase == VERIFY, 1 + run["n_accepted"][request.rows], 1))
+        ends.append((phase == PREFILL, np.cumsum(size) - size, np.cumsum(size)))
+    (pre_a, from_a, to_a), (pre_b, from_b, to_b) = ends
+    fill_a, fill_b = a.rows[pre_a], b.rows[pre_b]
+    alike = len(fill_a) == len(fill_b)
+    if not alike:
+        fill_a, fill_b = (rows[-1:] if len(fill_a) and len(fill_b) else rows[:0] for rows in (fill_a, fill_b))
+    took_a, took_b = ~pre_a & (to_a <= alignment.agreed), ~pre_b & (to_b <= alignment.agreed)
+    _, i, j = np.intersect1d(from_a[took_a], from_b[took_b], assume_unique=True, return_indices=True)
+    same = to_a[took_a][i] == to_b[took_b][j]
+    rows_a = np.concatenate([fill_a, a.rows[took_a][i][same]])
+    rows_b = np.concatenate([fill_b, b.rows[took_b][j][same]])
+    began = np.ones(len(rows_a), np.bool_)
+    began[: len(fill_a)] = alike
+    order = np.argsort(rows_a, kind="stable")
+    return rows_a[order], rows_b[order], began[order]
+
+
+def divergence(
+    base: RunColumns,
+    new: RunColumns,
+    alignments: list[Alignment],
+    lengths_count: bool,
+    layers: LayerDifference | None,
+) -> Divergence | None:
+    """The first place, in the base's order, where tokens part."""
+    found = [(i, a) for i, a in enumerate(alignments) if parts_at(a, lengths_count)]
+    if not found:
+        return None
+    number, first = min(found, key=lambda f: _where(f[1]))
+    assert first.base is not None
+    assert first.new is not None
+    choices = _choice(base, first.base, first.agreed), _choice(new, first.new, first.agreed)
+    noise, floor = _margin_noise(base, new, alignments, first)
+    kind = _kind(choices, noise, floor, layers is not None and layers.step < _where(first))
+    return Divergence(number, first.base.seq_id, first.agreed, *choices, kind, noise)
+
+
+def _where(alignment: Alignment) -> int:
+    steps = alignment.base_steps
+    return int(steps[alignment.agreed]) if alignment.agreed < len(steps) else int(steps[-1]) + 1 if len(steps) else 0
+
+
+def _choice(run: RunColumns, request: Request, index: int) -> Choice:
+    if index >= len(request.tokens):
+        return Choice(None, None, None, None)
+    step = int(request.steps[index])
+    row = int(np.searchsorted(run["step"], step))
+    own = index == 0 or request.steps[index - 1] != step  # a verify step's margin is that of its own id, not of drafts
+    margin = float(run["margin"][row]) if own and "margin" in run else float("nan")
+    runner_up = int(run["runner_up"][row]) if own and "runner_up" in run else ABSENT_I64
+    return Choice(
+        step,
+        int(request.tokens[index]),
+        None if np.isnan(margin) else margin,
+        None if runner_up == ABSENT_I64 else runner_up,
+    )
+
+
+def _margin_noise(
+    base: RunColumns, new: RunColumns, alignments: list[Alignment], first: Alignment
+) -> tuple[float | None, float]:
+    """(largest change of a margin between the runs before the divergence, what float32 rounding alone may do)."""
+    if "margin" not in base or "margin" not in new:
+        return None, 0.0
+    changes: list[float] = []
+    logit = 1.0
+    for alignment in alignments:
+        a, b, _ = step_pairs(base, new, alignment)
+        before = base["step"][a] < _where(first)
+        if not before.any():
+            continue
+        change = np.abs(base["margin"][a[before]].astype(np.float64) - new["margin"][b[before]])
+        changes += [float(np.nanmax(change))] if np.isfinite(change).any() else []
+        if "logit" in base:
+            seen = np.abs(base["logit"][a[before]])
+            logit = max(logit, float(np.nanmax(seen))) if np.isfinite(seen).any() else logit
+    return (max(changes) if changes else None), _LOGIT_NOISE * logit
+
+
+def _kind(choices: tuple[Choice, Choice], noise: float | None, floor: float, faulty_before: bool) -> str | None:
+    base, new = choices
+    if base.token_id is None or new.token_id is None:
+        return "length"
+    margins = [c.margin for c in choices if c.margin is not None]
+    if faulty_before:
+        return "fault"
+    if not margins:
+        return None
+    if any(
+        mine.runner_up is not None and mine.runner_up != other.token_id for mine, other in ((base, new), (new, base))
+    ):
+        return "fault"
+    # the gap between the two ids went from one margin to the other with its sign turned: by the sum of both
+    if sum(margins) / len(margins) <= max(noise or 0.0, floor):
+        return "near-tie"
+    return "fault" if noise is not None else None
+
+
+# -- layers and states -------------------------------------------------------------------------------------------------
+
+
+def beside(
+    tables: tuple[Table, Table], runs: tuple[RunColumns, RunColumns], pairs: tuple[Ints, Ints], fingerprints: bool
+) -> tuple[LayerDifference | None, list[StateDifference]]:
+    """Per-layer fields of the steps side by side, read once: the first fingerprint (hidden_rms) that differs beyond
+    its noise, and each layer's first difference in cache_len.
+
+    The noise of a layer at a step is eight times what it, or a layer before it in the same step, differed by so far;
+    at least 1e-5 and at most 2 % (nothing above is noise); 1e-3 where nothing came before. Relative differences.
+    """
+    names = tuple(n for n in ("hidden_rms", "cache_len") if all(n in run.run.names for run in runs))
+    layer: LayerDifference | None = None
+    seen: Floats | None = None
+    rows: dict[int, StateDifference] = {}
+    for rows_a, rows_b, a, b in _side_by_side(tables, runs, pairs, names):
+        _rows_in(runs, (rows_a, rows_b), a["cache_len"], b["cache_len"], rows)
+        if fingerprints and layer is None and "hidden_rms" in names:
+            layer, seen = _layer_in(runs, (rows_a, rows_b), a["hidden_rms"], b["hidden_rms"], seen)
+    return layer, list(rows.values())
+
+
+def _layer_in(
+    runs: tuple[RunColumns, RunColumns], rows: tuple[Ints, Ints], a: Any, b: Any, seen: Floats | None
+) -> tuple[LayerDifference | None, Floats | None]:
+    """(the first difference among these steps, the largest ones so far of each layer)."""
+    x, y = a.astype(np.float64).reshape(len(a), -1), b.astype(np.float64).reshape(len(b), -1)
+    if x.shape != y.shape:
+        return None, seen
+    if np.array_equal(x, y):
+        return None, seen if seen is not None else np.zeros(x.shape[1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = np.abs(x - y) / np.maximum(np.abs(x), np.abs(y))
+    relative = np.nan_to_num(relative, nan=0.0, posinf=1.0)  # absent: says nothing
+    noise = _layer_noise(relative, seen)
+    beyond = relative > noise
+    if not beyond.any():
+        most = relative.max(axis=0)
+        return None, most if seen is None else np.maximum(seen, most)
+    i = int(np.argmax(beyond.any(axis=1)))
+    layer = int(np.argmax(beyond[i]))
+    found = LayerDifference(
+        int(runs[0]["step"][rows[0][i]]),
+        int(runs[1]["step"][rows[1][i]]),
+        int(runs[0]["seq_id"][rows[0][i]]),
+        layer if a.ndim > 1 else None,
+        float(x[i, layer]),
+        float(y[i, layer]),
+        float(relative[i, layer]),
+        float(noise[i, layer]),
+    )
+    return found, seen
+
+
+def _layer_noise(relative: Floats, seen: Floats | None) -> Floats:
+    before = np.zeros_like(relative)
+    before[1:] = np.maximum.accumulate(relative, axis=0)[:-1]
+    if seen is not None:
+        before = np.maximum(before, seen)
+    within = np.zeros_like(relative)
+    within[:, 1:] = np.maximum.accumulate(relative, axis=1)[:, :-1]
+    noise = np.clip(_RMS_TIMES * np.maximum(before, within), _RMS_LEAST, _RMS_MOST)
+    if seen is None:
+        noise[:1] = np.maximum(noise[:1], RMS_NOISE)
+    return noise
+
+
+def _rows_in(
+    runs: tuple[RunColumns, RunColumns], rows: tuple[Ints, Ints], a: Any, b: Any, found: dict[int, StateDifference]
+) -> None:
+    """Add each layer's first difference in cache_len among these steps; absent counts say nothing."""
+    x, y = a.reshape(len(a), -1), b.reshape(len(b), -1)
+    layers = min(x.shape[1], y.shape[1])  # a producer that sees one layer has one
+    x, y = x[:, :layers], y[:, :layers]
+    differs = x != y
+    if not differs.any():
+        return
+    differs &= (x >= 0) & (y >= 0)
+    for layer in map(int, np.flatnonzero(differs.any(axis=0))):
+        i = int(np.argmax(differs[:, layer]))
+        seen = _difference(runs, rows[0][i], rows[1][i], "cache_len", layer, x[i, layer], y[i, layer])
+        found.setdefault(layer, seen)
+
+
+def length_differences(
+    runs: tuple[RunColumns, RunColumns], pairs: tuple[Ints, Ints, npt.NDArray[np.bool_]]
+) -> list[StateDifference]:
+    """The first difference of each length field, and of finish, over the steps side by side."""
+    base, new = runs
+    a, b, began = pairs
+    found = []
+    for name in ("n_tokens", "seq_before", "seq_len", "finish"):
+        x, y = base[name][a], new[name][b]
+        differs = x != y
+        if name != "finish":
+            differs &= (x >= 0) & (y >= 0)
+        if name in ("n_tokens", "seq_before"):
+            differs &= began
+        if differs.any():
+            i = int(np.argmax(differs))
+            found.append(_difference(runs, a[i], b[i], name, None, x[i], y[i]))
+    return found
+
+
+def _difference(
+    runs: tuple[RunColumns, RunColumns], a: int, b: int, field: str, layer: int | None, x: Any, y: Any
+) -> StateDifference:
+    base, new = runs
+    values = [_plain(field, int(v)) for v in (x, y)]
+    return StateDifference(int(base["step"][a]), int(new["step"][b]), int(base["seq_id"][a]), field, layer, *values)
+
+
+def _plain(field: str, value: int) -> int | str | None:
+    """A finish by its name, None where there is none; every other value as it is."""
+    if field != "finish":
+        return value
+    return FINISH_NAMES.get(value, str(value)) if value else None
+
+
+def request_differences(alignment: Alignment, lengths_count: bool) -> list[StateDifference]:
+    """What differs between two requests as wholes: cache reuse, and what only whole requests have to tell."""
+    base, new = alignment.base, alignment.new
+    if base is None or new is None:
+        return []
+    names = ["reused", "evaluated"]
+    only_totals = not len(base.rows) and not len(new.rows)
+    whole = base.cut is None and new.cut is None and not parts_at(alignment, lengths_count)
+    if lengths_count and (whole or only_totals):
+        names += ["drafted", "accepted", "generated", "finish"]
+    out = []
+    for name in names:
+        x, y = getattr(base, name), getattr(new, name)
+        if x != y and (name == "finish" or None not in (x, y)):
+            out.append(StateDifference(None, None, base.seq_id, name, None, x, y))
+    return out
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def columns_at(table: Table, steps: Ints, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Fields of chosen steps of one run, in the order given, in pieces: {name: (steps in the piece, …)}."""
+    for begin in range(0, len(steps), _PIECE):
+        chosen = steps[begin : begin + _PIECE]
+        unique, back = np.unique(chosen, return_inverse=True)
+        parts: dict[str, list[Any]] = {name: [] for name in names}
+        # spans that end where frames of many steps do, so that no frame is read twice
+        apart = (np.diff(unique) > _GAP) | (np.diff(unique // _PIECE) > 0)
+        for span in np.split(unique, np.flatnonzero(apart) + 1):
+            rows, _ = table.rows(int(span[0]), int(span[-1]) + 1)
+            taken = rows if len(span) == len(rows) else rows[span - span[0]]
+            for name in names:
+                parts[name].append(np.ascontiguousarray(taken[name]))
+        yield {n: _in_order(np.concatenate(p) if len(p) > 1 else p[0], back) for n, p in parts.items()}
+
+
+def _in_order(values: Any, back: Any) -> Any:
+    return values if (back == np.arange(len(back))).all() and len(values) == len(back) else values[back]
+
+
+def _side_by_side(
+    tables: tuple[Table, Table], runs: tuple[RunColumns, RunColumns], pairs: tuple[Ints, Ints], names: tuple[str, ...]
+) -> Iterator[tuple[Ints, Ints, dict[str, Any], dict[str, Any]]]:
+    """(rows of the base, rows of the new run, the fields of either) in pieces."""
+    steps = [run["step"][rows] for run, rows in zip(runs, pairs, strict=True)]
+    begin = 0
+    for a, b in zip(columns_at(tables[0], steps[0], names), columns_at(tables[1], steps[1], names), strict=True):
+        n = len(a[names[0]])
+        yield pairs[0][begin : begin + n], pairs[1][begin : begin + n], a, b
+        begin += n

@@ -1,0 +1,223 @@
+"""Are two sets of runs different in time, and can they tell? The statistics of `stepscope diff`, on plain arrays.
+
+The unit is the run: one number a run and line, never a step (the steps of one run share its luck). `docs/diff.md`
+explains the choices for those who use them. A line is one quantity that is compared, such as decode's total.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+ALPHA_LINE = 0.05
+"""Chance of a false alarm of one total by itself, where the minimum effect keeps noise out."""
+ALPHA_TOTALS, ALPHA_PARTS = 0.045, 0.005
+"""Chances of a false alarm anywhere among the totals, and anywhere among parts and layers: 5 % together."""
+CONFIDENCE = 0.95
+FEWEST_RUNS = 4
+"""On the smaller side, for any verdict: with 3 and 3 not even complete separation is rarer than 1 in 10."""
+_RESAMPLES = 999
+_MOST_RELABELLINGS = 20_000
+_SEED = 20_011
+_MOST_RUNS_TOLD = 99
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One line's verdict. ratio: new / base; low, high: its 95 % interval, None with too few runs.
+
+    verdict: "faster", "slower", "same" or "cannot-decide". within: what a "same" excludes, 0.02 is 2 %. needs: runs a
+    side that would probably decide. p: corrected for the other lines of its family; None where no test was made.
+    """
+
+    ratio: float
+    low: float | None
+    high: float | None
+    p: float | None
+    verdict: str
+    within: float | None = None
+    needs: int | None = None
+
+
+def judge_totals(base: Floats, new: Floats, min_effect: float) -> list[Judgement]:
+    """Lines that share their runs' luck: phase totals, TTFT, TPOT.
+
+    base, new: (runs, lines), positive. An exact permutation test a line: the share of relabellings of whole runs that
+    set the sides' mean logarithms as far apart as they are. Where the runs' own noise could reach the minimum effect
+    by chance, p is corrected for all lines together (Westfall and Young's step-down maxT on the same relabellings).
+    """
+    logs, n = np.log(np.concatenate([base, new])), len(base)
+    smallest = math.log1p(min_effect)
+    can = min(n, len(new)) >= FEWEST_RUNS and reachable(n, len(new), 1, ALPHA_TOTALS)
+    p = None
+    if can:
+        alone, together = _relabelled(logs, n)
+        scale = np.sqrt(np.var(logs[:n], axis=0, ddof=1) / n + np.var(logs[n:], axis=0, ddof=1) / len(new))
+        # brought to one threshold: a corrected p has the smaller share of the 5 %
+        p = np.where(_chance_of(smallest, scale) <= ALPHA_LINE, alone * (ALPHA_TOTALS / ALPHA_LINE), together)
+    return _judged(logs, n, p, 1, ALPHA_TOTALS, [smallest] * base.shape[1])
+
+
+def judge_family(base: Floats, new: Floats, alpha: float, min_logs: Sequence[float]) -> list[Judgement]:
+    """Lines of one family (parts of a phase, layers of a part): exact Mann-Whitney U tests, corrected after Holm.
+
+    base, new: (runs, lines), positive. min_logs: each line's minimum effect, as the logarithm of a ratio.
+    """
+    lines = base.shape[1]
+    logs = np.log(np.concatenate([base, new]))
+    can = min(len(base), len(new)) >= FEWEST_RUNS and reachable(len(base), len(new), lines, alpha)
+    p = _holm(_u_test(logs[: len(base)], logs[len(base) :])) if can else None
+    return _judged(logs, len(base), p, lines, alpha, min_logs)
+
+
+def against_the_others(base: Floats, new: Floats) -> tuple[Floats, Floats, float]:
+    """Layers with their run's common factor taken out, and by what ratio the common factors of the sides differ.
+
+    A run that is slow as a whole makes every layer slow: what is asked of a layer is whether it changed more than its
+    fellows. The factor of a run is the median over layers of (its time / that layer's median over all runs of both
+    sides); which side a run is of plays no part in it, so the test stays exact.
+    """
+    logs = np.log(np.concatenate([base, new]))
+    common = np.median(logs - np.median(logs, axis=0), axis=1, keepdims=True)
+    alone = np.exp(logs - common)
+    change = float(np.median(common[len(base) :]) - np.median(common[: len(base)]))
+    return alone[: len(base)], alone[len(base) :], math.exp(change)
+
+
+def reachable(n: int, m: int, lines: int, alpha: float) -> bool:
+    """Whether completely separated sides of n and m runs would be significant in a family of so many lines."""
+    return 2 * lines / math.comb(n + m, n) <= alpha
+
+
+def runs_to_reach(lines: int, alpha: float) -> int:
+    """Runs a side with which a test can reject at all."""
+    n = FEWEST_RUNS
+    while not reachable(n, n, lines, alpha):
+        n += 1
+    return n
+
+
+def _judged(
+    logs: Floats, n: int, p: Floats | None, lines: int, alpha: float, min_logs: Sequence[float]
+) -> list[Judgement]:
+    effect = _shift(logs[:n].T, logs[n:].T)
+    intervals = _interval(logs, n) if min(n, len(logs) - n) >= FEWEST_RUNS else None
+    out = []
+    for i, min_log in enumerate(min_logs):
+        ratio = math.exp(effect[i])
+        if intervals is None or p is None:
+            low, high = (None, None) if intervals is None else (math.exp(intervals[0][i]), math.exp(intervals[1][i]))
+            out.append(Judgement(ratio, low, high, None, "cannot-decide", needs=runs_to_reach(lines, alpha)))
+        else:
+            out.append(_verdict(effect[i], intervals[0][i], intervals[1][i], p[i], alpha, min_log, (n, len(logs) - n)))
+    return out
+
+
+def _verdict(
+    effect: float, low: float, high: float, p: float, alpha: float, min_log: float, runs: tuple[int, int]
+) -> Judgement:
+    bounds = (math.exp(effect), math.exp(low), math.exp(high), float(p))
+    if p <= alpha and abs(effect) >= min_log:
+        return Judgement(*bounds, "slower" if effect > 0 else "faster")
+    farthest = max(abs(low), abs(high))
+    if abs(effect) < min_log and farthest <= 2 * min_log:
+        return Judgement(*bounds, "same", within=math.expm1(farthest))
+    # an interval shrinks with the root of the number of runs
+    wanted = abs(effect) if abs(effect) >= min_log else 2 * min_log - abs(effect)
+    fewer = min(runs)
+    needed = math.ceil(fewer * ((high - low) / 2 / wanted) ** 2)
+    return Judgement(*bounds, "cannot-decide", needs=min(max(needed, fewer + 1), _MOST_RUNS_TOLD))
+
+
+def _shift(base: Floats, new: Floats) -> Floats:
+    """Hodges and Lehmann's estimate: the median of all differences between a new run and a base run; runs are last."""
+    pairs = new[..., :, None] - base[..., None, :]
+    middle: Floats = np.median(pairs.reshape(*pairs.shape[:-2], -1), axis=-1)
+    return middle
+
+
+def _interval(logs: Floats, n: int) -> tuple[Floats, Floats]:
+    """Bootstrap over runs of the shift, each side resampled by itself; percentiles widened for few runs.
+
+    The widening is Hesterberg's expanded percentile interval (2015, What Teachers Should Know About the Bootstrap):
+    without it, six runs a side give intervals that are too short.
+    """
+    from scipy.stats import norm, t
+
+    base, new = np.ascontiguousarray(logs[:n].T), np.ascontiguousarray(logs[n:].T)
+    # swapped sides must give the mirrored interval: the same runs are drawn whichever side is called base
+    first = np.median(base) <= np.median(new)
+    a, b = (base, new) if first else (new, base)
+    chance = np.random.default_rng(_SEED)
+    drawn_a, drawn_b = (chance.integers(side.shape[1], size=(_RESAMPLES, side.shape[1])) for side in (a, b))
+    shifts = np.array([_shift(x[drawn_a], y[drawn_b]) for x, y in zip(a, b, strict=True)])
+    fewer = min(n, len(logs) - n)
+    tail = norm.cdf(t.ppf((1 - CONFIDENCE) / 2, len(logs) - 2) * math.sqrt(fewer / (fewer - 1)))
+    low, high = np.quantile(shifts, (tail, 1 - tail), axis=1)
+    return (low, high) if first else (-high, -low)
+
+
+def _chance_of(effect: float, scale: Floats) -> Floats:
+    """How often noise of that standard error alone gives at least this effect."""
+    from scipy.stats import norm
+
+    with np.errstate(divide="ignore"):
+        chance: Floats = 2 * norm.cdf(-effect / scale)
+    return chance
+
+
+def _relabelled(logs: Floats, n: int) -> tuple[Floats, Floats]:
+    """p of each line by itself, and corrected for the others: see judge_totals."""
+    # an outlier run may not drown the rest; labels play no part in where it is cut, so the test stays exact
+    middle = np.median(logs, axis=0)
+    most = 3 * np.median(np.abs(logs - middle), axis=0)
+    scores = np.clip(logs - middle, -most, most)
+    scores -= scores.mean(axis=0)
+    scores /= np.where(scores.std(axis=0) > 0, scores.std(axis=0), 1)
+    observed = np.abs(scores[n:].sum(axis=0)) - 1e-9
+    order = np.argsort(-observed)
+    extreme = np.abs(_relabellings(len(logs), n) @ scores)
+    alone = (extreme >= observed).mean(axis=0)
+    # beside a line stand those that are not more extreme
+    rest = np.maximum.accumulate(extreme[:, order[::-1]], axis=1)[:, ::-1]
+    together = np.empty(len(order))
+    together[order] = np.maximum.accumulate((rest >= observed[order]).mean(axis=0))
+    return alone, together
+
+
+@lru_cache(maxsize=4)
+def _relabellings(runs: int, n: int) -> Floats:
+    """Which runs could as well have been the new side: (relabellings, runs) of 0 and 1."""
+    m = runs - n
+    if math.comb(runs, m) <= _MOST_RELABELLINGS:
+        chosen = np.array(list(combinations(range(runs), m)))
+    else:
+        drawn = np.random.default_rng(_SEED).random((_MOST_RELABELLINGS - 1, runs))
+        seen = np.arange(n, runs)[None]  # what was seen is one of them: p is never 0
+        chosen = np.concatenate([np.argsort(drawn, axis=1)[:, :m], seen])
+    out = np.zeros((len(chosen), runs))
+    np.put_along_axis(out, chosen, 1, axis=1)
+    return out
+
+
+def _u_test(base: Floats, new: Floats) -> Floats:
+    from scipy.stats import mannwhitneyu
+
+    p: Floats = np.atleast_1d(mannwhitneyu(new, base, method="exact", axis=0).pvalue)
+    return p
+
+
+def _holm(p: Floats) -> Floats:
+    """p corrected for their number (Holm 1979)."""
+    order = np.argsort(p)
+    out = np.empty_like(p)
+    out[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+    return out

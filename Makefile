@@ -60,6 +60,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python tests/bench/bench_engine.py
 	$(BIN)/python tests/bench/bench_native.py
 	$(BIN)/python tests/bench/bench_gdb.py
+	$(BIN)/python tests/bench/bench_diff.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

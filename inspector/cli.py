@@ -20,13 +20,14 @@ VERBS = ("run", "view", "show", "check", "stats", "diff", "record-set", "rule", 
 _MODULES = {"import": "import_", "record-set": "record_set"}
 
 EPILOG = """\
-exit codes: 0 fine, 1 the answer is no (a rule failed), 2 usage or unreadable input, 3 cannot decide
+exit codes: 0 fine, 1 the answer is no (a rule failed, the builds differ), 2 usage or unreadable input, 3 cannot decide
 
 examples:
   stepscope run -p "List the first six letters of the alphabet" -o a.steps
   stepscope show a.steps
   stepscope check a.steps
   stepscope view a.steps
+  stepscope diff old.steps --against new.steps
 """
 
 

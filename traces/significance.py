@@ -7,8 +7,7 @@ explains the choices for those who use them. A line is one quantity that is comp
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 
@@ -63,19 +62,21 @@ def judge_totals(base: Floats, new: Floats, min_effect: float) -> list[Judgement
         scale = np.sqrt(np.var(logs[:n], axis=0, ddof=1) / n + np.var(logs[n:], axis=0, ddof=1) / len(new))
         # brought to one threshold: a corrected p has the smaller share of the 5 %
         p = np.where(_chance_of(smallest, scale) <= ALPHA_LINE, alone * (ALPHA_TOTALS / ALPHA_LINE), together)
-    return _judged(logs, n, p, 1, ALPHA_TOTALS, [smallest] * base.shape[1])
+    return _judged(logs, n, p, 1, ALPHA_TOTALS, smallest, smallest)
 
 
-def judge_family(base: Floats, new: Floats, alpha: float, min_logs: Sequence[float]) -> list[Judgement]:
+def judge_family(base: Floats, new: Floats, alpha: float, min_effect: float, to_name: float = 0.0) -> list[Judgement]:
     """Lines of one family (parts of a phase, layers of a part): exact Mann-Whitney U tests, corrected after Holm.
 
-    base, new: (runs, lines), positive. min_logs: each line's minimum effect, as the logarithm of a ratio.
+    base, new: (runs, lines), positive. to_name: an effect, as the absolute logarithm of a ratio, that a line must reach
+    to be faster or slower, where that is more than the minimum effect.
     """
     lines = base.shape[1]
     logs = np.log(np.concatenate([base, new]))
     can = min(len(base), len(new)) >= FEWEST_RUNS and reachable(len(base), len(new), lines, alpha)
     p = _holm(_u_test(logs[: len(base)], logs[len(base) :])) if can else None
-    return _judged(logs, len(base), p, lines, alpha, min_logs)
+    smallest = math.log1p(min_effect)
+    return _judged(logs, len(base), p, lines, alpha, smallest, max(smallest, to_name))
 
 
 def against_the_others(base: Floats, new: Floats) -> tuple[Floats, Floats, float]:
@@ -106,35 +107,38 @@ def runs_to_reach(lines: int, alpha: float) -> int:
 
 
 def _judged(
-    logs: Floats, n: int, p: Floats | None, lines: int, alpha: float, min_logs: Sequence[float]
+    logs: Floats, n: int, p: Floats | None, lines: int, alpha: float, smallest: float, to_name: float
 ) -> list[Judgement]:
-    effect = _shift(logs[:n].T, logs[n:].T)
-    intervals = _interval(logs, n) if min(n, len(logs) - n) >= FEWEST_RUNS else None
+    effects = _shift(logs[:n].T, logs[n:].T)
+    runs = min(n, len(logs) - n)
+    if runs < FEWEST_RUNS:
+        needs = runs_to_reach(lines, alpha)
+        return [Judgement(math.exp(e), None, None, None, "cannot-decide", needs=needs) for e in effects]
+    lows, highs = _interval(logs, n)
     out = []
-    for i, min_log in enumerate(min_logs):
-        ratio = math.exp(effect[i])
-        if intervals is None or p is None:
-            low, high = (None, None) if intervals is None else (math.exp(intervals[0][i]), math.exp(intervals[1][i]))
-            out.append(Judgement(ratio, low, high, None, "cannot-decide", needs=runs_to_reach(lines, alpha)))
+    for i, (effect, low, high) in enumerate(zip(effects, lows, highs, strict=True)):
+        seen = Judgement(math.exp(effect), math.exp(low), math.exp(high), None, "cannot-decide")
+        if p is None:
+            out.append(replace(seen, needs=runs_to_reach(lines, alpha)))
+            continue
+        seen = replace(seen, p=float(p[i]))
+        farthest = max(abs(low), abs(high))
+        if p[i] <= alpha and abs(effect) >= to_name:
+            seen = replace(seen, verdict="slower" if effect > 0 else "faster")
+        elif abs(effect) < to_name and farthest <= 2 * smallest:
+            seen = replace(seen, verdict="same", within=math.expm1(farthest))
         else:
-            out.append(_verdict(effect[i], intervals[0][i], intervals[1][i], p[i], alpha, min_log, (n, len(logs) - n)))
+            wanted = abs(effect) if abs(effect) >= to_name else 2 * smallest - abs(effect)
+            seen = replace(seen, needs=_runs_for(wanted, (high - low) / 2, runs))
+        out.append(seen)
     return out
 
 
-def _verdict(
-    effect: float, low: float, high: float, p: float, alpha: float, min_log: float, runs: tuple[int, int]
-) -> Judgement:
-    bounds = (math.exp(effect), math.exp(low), math.exp(high), float(p))
-    if p <= alpha and abs(effect) >= min_log:
-        return Judgement(*bounds, "slower" if effect > 0 else "faster")
-    farthest = max(abs(low), abs(high))
-    if abs(effect) < min_log and farthest <= 2 * min_log:
-        return Judgement(*bounds, "same", within=math.expm1(farthest))
-    # an interval shrinks with the root of the number of runs
-    wanted = abs(effect) if abs(effect) >= min_log else 2 * min_log - abs(effect)
-    fewer = min(runs)
-    needed = math.ceil(fewer * ((high - low) / 2 / wanted) ** 2)
-    return Judgement(*bounds, "cannot-decide", needs=min(max(needed, fewer + 1), _MOST_RUNS_TOLD))
+def _runs_for(wanted: float, half: float, runs: int) -> int | None:
+    """Runs a side that bring half an interval down to `wanted`: it shrinks with the root of their number."""
+    if wanted <= 0:
+        return None
+    return min(max(math.ceil(runs * (half / wanted) ** 2), runs + 1), _MOST_RUNS_TOLD)
 
 
 def _shift(base: Floats, new: Floats) -> Floats:
@@ -152,17 +156,23 @@ def _interval(logs: Floats, n: int) -> tuple[Floats, Floats]:
     """
     from scipy.stats import norm, t
 
-    base, new = np.ascontiguousarray(logs[:n].T), np.ascontiguousarray(logs[n:].T)
-    # swapped sides must give the mirrored interval: the same runs are drawn whichever side is called base
-    first = np.median(base) <= np.median(new)
-    a, b = (base, new) if first else (new, base)
+    one, other, swapped = _ordered(logs, n)
+    a, b = np.ascontiguousarray(one.T), np.ascontiguousarray(other.T)
     chance = np.random.default_rng(_SEED)
     drawn_a, drawn_b = (chance.integers(side.shape[1], size=(_RESAMPLES, side.shape[1])) for side in (a, b))
     shifts = np.array([_shift(x[drawn_a], y[drawn_b]) for x, y in zip(a, b, strict=True)])
     fewer = min(n, len(logs) - n)
     tail = norm.cdf(t.ppf((1 - CONFIDENCE) / 2, len(logs) - 2) * math.sqrt(fewer / (fewer - 1)))
     low, high = np.quantile(shifts, (tail, 1 - tail), axis=1)
-    return (low, high) if first else (-high, -low)
+    return (-high, -low) if swapped else (low, high)
+
+
+def _ordered(logs: Floats, n: int) -> tuple[Floats, Floats, bool]:
+    """The sides in an order of their own, and whether that swapped them: what is drawn at random must not depend on
+    which side is called base."""
+    base, new = logs[:n], logs[n:]
+    keys = [(len(side), float(np.median(side)), side.tobytes()) for side in (base, new)]
+    return (base, new, False) if keys[0] <= keys[1] else (new, base, True)
 
 
 def _chance_of(effect: float, scale: Floats) -> Floats:
@@ -176,6 +186,8 @@ def _chance_of(effect: float, scale: Floats) -> Floats:
 
 def _relabelled(logs: Floats, n: int) -> tuple[Floats, Floats]:
     """p of each line by itself, and corrected for the others: see judge_totals."""
+    one, other, _ = _ordered(logs, n)
+    logs, n = np.concatenate([one, other]), len(one)
     # an outlier run may not drown the rest; labels play no part in where it is cut, so the test stays exact
     middle = np.median(logs, axis=0)
     most = 3 * np.median(np.abs(logs - middle), axis=0)

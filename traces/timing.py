@@ -280,8 +280,7 @@ def _part_lines(names: list[Line], base: Floats, new: Floats, min_effect: float)
     for phase in dict.fromkeys(line.phase for line in names):
         chosen = [i for i, n in enumerate(names) if n.phase == phase and n.layer is None and n.part in PARTS]
         if chosen:
-            smallest = [math.log1p(min_effect)] * len(chosen)
-            judged = judge_family(base[:, chosen], new[:, chosen], _share(names), smallest)
+            judged = judge_family(base[:, chosen], new[:, chosen], _share(names), min_effect)
             out += [_line(names[i], base[:, i], new[:, i], j) for i, j in zip(chosen, judged, strict=True)]
     return out
 
@@ -294,8 +293,8 @@ def _layer_lines(names: list[Line], base: Floats, new: Floats, min_effect: float
             continue
         alone_base, alone_new, change = against_the_others(base[:, chosen], new[:, chosen])
         # what makes a whole part several times faster never makes every layer faster by the same
-        smallest = max(math.log1p(min_effect), _SHARE_OF_THE_WHOLE * abs(math.log(change)))
-        judged = judge_family(alone_base, alone_new, _share(names), [smallest] * len(chosen))
+        to_name = _SHARE_OF_THE_WHOLE * abs(math.log(change))
+        judged = judge_family(alone_base, alone_new, _share(names), min_effect, to_name)
         out += [_line(names[i], base[:, i], new[:, i], j) for i, j in zip(chosen, judged, strict=True)]
     return out
 

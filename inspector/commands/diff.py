@@ -256,7 +256,8 @@ def _ratio(line: TimeLine) -> str:
     if seen.needs is not None:
         verdict = f"cannot decide (needs {seen.needs} runs a side)"
     if line.line.layer is not None:
-        verdict += f" than the other layers, {line.raw_ratio:.3f} as measured"
+        than = "than" if seen.verdict in ("faster", "slower") else "beside"
+        verdict += f" {than} the other layers; {line.raw_ratio:.3f} as measured"
     return f"{seen.ratio:>7.3f}  {interval:<16}  {verdict}".rstrip()
 
 

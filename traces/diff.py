@@ -13,13 +13,12 @@ from typing import Any
 from traces.check import Checker, Report
 from traces.columnar import check_chunk
 from traces.metrics import RunColumns
+from traces.outputs import KEPT, Request, requests_of
 from traces.paired import (
-    COMPARED,
     Alignment,
     Choice,
     Divergence,
     LayerDifference,
-    Request,
     StateDifference,
     align,
     beside,
@@ -27,7 +26,6 @@ from traces.paired import (
     length_differences,
     parts_at,
     request_differences,
-    requests_of,
     step_pairs,
 )
 from traces.table import Chunk, Run, Table
@@ -169,7 +167,7 @@ def _load(name: str, table: Table, run: Run) -> _Loaded:
         name = f"{name} run {table.runs.index(run) + 1}"
     checker = Checker()
     checker.start_run(run.facts)
-    columns = RunColumns(run, _judged(checker, table.chunks_of(run)), COMPARED)
+    columns = RunColumns(run, _judged(checker, table.chunks_of(run)), KEPT)
     return _Loaded(name, table, columns, checker.report, requests_of(columns, table, run.end_facts is not None))
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traces.context import PREFILL, VERIFY, count
+from traces.context import PREFILL, VERIFY
 from traces.fields import ABSENT_I64, FINISH_NAMES
-from traces.metrics import RunColumns, request_steps
+from traces.metrics import RunColumns
+from traces.outputs import Ints, Request, columns_at
 from traces.table import Table
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 RMS_NOISE = 1e-3
@@ -27,32 +27,6 @@ sum in another order differ by less, a wrong position or a wrong weight by more.
 _RMS_LEAST, _RMS_MOST, _RMS_TIMES = 1e-5, 2e-2, 8.0
 _LOGIT_NOISE = 1e-5
 """Relative to the logit: float32 rounding after a few hundred sums."""
-_GAP = 1024
-_PIECE = 1 << 15
-
-COMPARED = ("token_id", "seq_before", "margin", "logit", "runner_up", "n_drafted", "n_reused")
-"""Fields that RunColumns is to keep beside its own for what is done here."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request of one run. tokens: what it sent out, end token included, -2**63 where the id is unknown; steps: the
-    step of the trace that owns each token. cut: why what follows is unknown, None where the request is whole."""
-
-    seq_id: int
-    prompt_ids: tuple[int, ...] | None
-    prompt_tokens: int | None
-    evaluated: int | None
-    reused: int | None
-    drafted: int | None
-    accepted: int | None
-    generated: int
-    finish: str | None
-    tokens: Ints
-    steps: Ints
-    rows: Ints
-    """Rows of its run's columns."""
-    cut: str | None
 
 
 @dataclass(frozen=True)
@@ -130,123 +104,6 @@ class StateDifference:
     layer: int | None
     base: Any
     new: Any
-
-
-# -- requests and their tokens -----------------------------------------------------------------------------------------
-
-
-def requests_of(run: RunColumns, table: Table, complete: bool) -> list[Request]:
-    """The requests of a run in the order of their first step; those that a log has only totals of behind them."""
-    lost_from = _lost_from(run)
-    found = [_request(run, table, part, complete, lost_from) for part in request_steps(run)]
-    return found + [_from_totals(note) for _, note in run.notes if note.get("kind") == "totals"]
-
-
-def _lost_from(run: RunColumns) -> int | None:
-    """The first step that may follow one that was not recorded, or was lost to damage."""
-    gaps = [step for step, note in run.notes if note.get("kind") == "gap"]
-    places = gaps + ([run.damaged_from] if run.damaged_from is not None else [])
-    return min(places) if places else None
-
-
-def _request(run: RunColumns, table: Table, part: Any, complete: bool, lost_from: int | None) -> Request:
-    rows, cut = part.rows, None
-    if lost_from is not None and run["step"][rows[-1]] >= lost_from:
-        rows = rows[run["step"][rows] < lost_from]
-        cut = f"steps from {lost_from} on were not recorded or are damaged"
-    code = int(run["finish"][rows[-1]]) if len(rows) else 0
-    finish = FINISH_NAMES.get(code) if code else part.ended if isinstance(part.ended, str) else None
-    if cut is None and finish is None and not complete:
-        cut = "the trace was cut off"
-    phase = run["phase"][rows]
-    accepted = run["n_accepted"][rows]
-    verify = phase == VERIFY
-    if (verify & (accepted < 0)).any():
-        rows = rows[: int(np.argmax(verify & (accepted < 0)))]
-        cut = "n_accepted is absent"
-        phase, accepted, verify = run["phase"][rows], run["n_accepted"][rows], run["phase"][rows] == VERIFY
-    sizes = np.where(phase == PREFILL, 0, np.where(verify, 1 + np.maximum(accepted, 0), 1))
-    owner = np.repeat(rows, sizes)
-    tokens = run["token_id"][owner]
-    if verify.any():
-        tokens = _with_drafts(run, table, rows, sizes, tokens)
-    fed = run["n_tokens"][rows][phase == PREFILL]
-    drafted = _known_sum(run["n_drafted"][rows][verify]) if "n_drafted" in run else None
-    return Request(
-        part.seq_id,
-        _ids(part.note.get("prompt_ids")),
-        _known(count(part.note, "prompt_tokens")),
-        _known_sum(fed) if len(fed) else None,
-        _reused(run, rows, part.note),
-        drafted if verify.any() else None,
-        int(accepted[verify].sum()) if verify.any() else None,
-        int(sizes.sum()),
-        finish,
-        tokens.astype(np.int64),
-        run["step"][owner],
-        rows,
-        cut,
-    )
-
-
-def _with_drafts(run: RunColumns, table: Table, rows: Ints, sizes: Ints, tokens: Ints) -> Ints:
-    """A verify step's own id, then the drafts that it kept."""
-    tokens = tokens.copy()
-    place = np.arange(len(tokens)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    is_draft = place > 0
-    tokens[is_draft] = ABSENT_I64
-    if "draft_ids" not in run.run.names:
-        return tokens
-    several = rows[sizes > 1]
-    first = np.flatnonzero(place == 0)[sizes[sizes > 0] > 1]
-    at = 0
-    for values in columns_at(table, run["step"][several], ("draft_ids",)):
-        drafts = values["draft_ids"].reshape(len(values["draft_ids"]), -1)
-        for ids in drafts:
-            size = int(sizes[np.searchsorted(rows, several[at])]) - 1
-            known = ids[:size]
-            tokens[first[at] + 1 : first[at] + 1 + len(known)] = known
-            at += 1
-    return tokens
-
-
-def _from_totals(note: dict[str, Any]) -> Request:
-    none = np.zeros(0, np.int64)
-    finish = note.get("finish")
-    return Request(
-        count(note, "seq_id"),
-        None,
-        _known(count(note, "prompt_tokens")),
-        _known(count(note, "fed")),
-        _known(count(note, "n_reused")),
-        None,
-        None,
-        max(0, count(note, "generated")),
-        finish if isinstance(finish, str) else None,
-        none,
-        none,
-        none,
-        "its log has no steps",
-    )
-
-
-def _reused(run: RunColumns, rows: Ints, note: dict[str, Any]) -> int | None:
-    noted = _known(count(note, "n_reused"))
-    if noted is None and "n_reused" in run and len(rows):
-        return _known(int(run["n_reused"][rows[0]]))
-    return noted
-
-
-def _ids(value: Any) -> tuple[int, ...] | None:
-    return tuple(value) if isinstance(value, list) and all(isinstance(i, int) for i in value) else None
-
-
-def _known(value: int) -> int | None:
-    return value if value >= 0 else None
-
-
-def _known_sum(values: Any) -> int | None:
-    return int(values.sum()) if (values >= 0).all() else None
 
 
 # -- side by side ------------------------------------------------------------------------------------------------------
@@ -546,29 +403,6 @@ def request_differences(alignment: Alignment, lengths_count: bool) -> list[State
         if x != y and (name == "finish" or None not in (x, y)):
             out.append(StateDifference(None, None, base.seq_id, name, None, x, y))
     return out
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
-def columns_at(table: Table, steps: Ints, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Fields of chosen steps of one run, in the order given, in pieces: {name: (steps in the piece, …)}."""
-    for begin in range(0, len(steps), _PIECE):
-        chosen = steps[begin : begin + _PIECE]
-        unique, back = np.unique(chosen, return_inverse=True)
-        parts: dict[str, list[Any]] = {name: [] for name in names}
-        # spans that end where frames of many steps do, so that no frame is read twice
-        apart = (np.diff(unique) > _GAP) | (np.diff(unique // _PIECE) > 0)
-        for span in np.split(unique, np.flatnonzero(apart) + 1):
-            rows, _ = table.rows(int(span[0]), int(span[-1]) + 1)
-            taken = rows if len(span) == len(rows) else rows[span - span[0]]
-            for name in names:
-                parts[name].append(np.ascontiguousarray(taken[name]))
-        yield {n: _in_order(np.concatenate(p) if len(p) > 1 else p[0], back) for n, p in parts.items()}
-
-
-def _in_order(values: Any, back: Any) -> Any:
-    return values if (back == np.arange(len(back))).all() and len(values) == len(back) else values[back]
 
 
 def _side_by_side(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from traces.context import PREFILL, VERIFY
 from traces.fields import PHASE_NAMES
 from traces.metrics import RunColumns, first_of_forward, requests_of
-from traces.paired import Ints, columns_at
+from traces.outputs import Ints, columns_at
 from traces.significance import (
     ALPHA_PARTS,
     Floats,

@@ -7,6 +7,7 @@ times are compared as samples; their tokens should agree among themselves, and w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -131,7 +132,8 @@ def compare(
 
     base, new: (name, trace). min_effect: the smallest change of a time that counts, 0.03 is 3 %.
     """
-    sides = [[_load(name, table, run) for name, table in side for run in table.runs] for side in (base, new)]
+    with ThreadPoolExecutor(2) as pool:  # numpy and zlib do the work, and let another thread do its own
+        sides = list(pool.map(_load_side, (base, new)))
     contrasts = comparable(*(side[0].columns.run.facts for side in sides)) + _prompts(*(side[0] for side in sides))
     forbidden = {answer: c.field for c in reversed(contrasts) for answer in c.forbids}
     lengths_count = "lengths" not in forbidden
@@ -160,6 +162,10 @@ def compare(
     notes = wavering + _mixed(sides) + timing.notes
     first = None if first is None else _with_text(first, tables)
     return Diff(verdicts, why, contrasts, pair, alignments, first, layer, state, rules, timing, notes)
+
+
+def _load_side(side: Sequence[tuple[str, Table]]) -> list[_Loaded]:
+    return [_load(name, table, run) for name, table in side for run in table.runs]
 
 
 def _load(name: str, table: Table, run: Run) -> _Loaded:

@@ -1,8 +1,8 @@
 """What a model directory says about its own shape: config.json and generation_config.json, checked.
 
 The families that are read (ARCHITECTURES) may be spelled as transformers 4 or as 5 writes them.
-Whatever the engine would compute wrongly, such as a sliding window or an unknown RoPE scaling, is refused
-here by name.
+Whatever the engine would compute wrongly, such as an unknown RoPE scaling or kind of layer, is refused here by
+name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ARCHITECTURES = (
 ROPE_TYPES = ("default", "llama3")
 
 _QWEN3_HEAD_DIM = 128
-
+_MISTRAL_WINDOW = 4096
 
 _MOST_LAYERS, _MOST_EXPERTS = 10_000, 10_000
 """A number beyond it is damage; every layer and every expert is looked for in the weights."""
@@ -71,6 +71,7 @@ class ModelConfig:
     """A decoder's shape. Lengths are counts of values; `context_length` is in tokens.
 
     tensor_prefix: what the names of the decoder's tensors begin with. experts: None where no layer has any.
+    windows: for each layer the newest tokens that it attends to, None for all; () where all layers see all.
     """
 
     architecture: str
@@ -91,6 +92,12 @@ class ModelConfig:
     qk_norm: bool = False
     experts: ExpertSettings | None = None
     tensor_prefix: str = "model"
+    windows: tuple[int | None, ...] = ()
+
+    @property
+    def layer_windows(self) -> tuple[int | None, ...]:
+        """`windows`, one entry a layer."""
+        return self.windows or (None,) * self.n_layers
 
     @property
     def n_qkv_heads(self) -> int:
@@ -149,7 +156,7 @@ def read_config(folder: Path) -> ModelConfig:
     """The shape in `folder`/config.json; of a model that also sees, its text decoder's.
 
     Raises EngineError for a missing or impossible value and for what the engine does not compute: other
-    architectures, quantised weights, sliding windows, other activations and RoPE types.
+    architectures, quantised weights, other kinds of layers, activations and RoPE types.
     """
     path = folder / "config.json"
     whole = _Entries(path, read_json(path))
@@ -160,7 +167,6 @@ def read_config(folder: Path) -> ModelConfig:
     n_layers = source.count("num_hidden_layers")
     if n_layers > _MOST_LAYERS:
         raise source.error(f"num_hidden_layers is {n_layers}; no model has more than {_MOST_LAYERS}")
-    _refuse_sliding_windows(source, architecture, n_layers)
     hidden_size = source.count("hidden_size")
     n_heads = source.count("num_attention_heads")
     n_kv_heads = source.count("num_key_value_heads", default=n_heads)
@@ -187,6 +193,7 @@ def read_config(folder: Path) -> ModelConfig:
         qk_norm=is_qwen3,
         experts=_experts(source, n_layers) if architecture == "Qwen3MoeForCausalLM" else None,
         tensor_prefix="model.language_model" if source.values is not whole.values else "model",
+        windows=_windows(source, architecture, n_layers),
     )
 
 
@@ -243,16 +250,32 @@ def _refuse_unsupported(source: _Entries) -> None:
         raise source.error(f"dtype {dtype!r} is not supported; supported: float32, float16, bfloat16")
 
 
-def _refuse_sliding_windows(source: _Entries, architecture: str, n_layers: int) -> None:
+def _windows(source: _Entries, architecture: str, n_layers: int) -> tuple[int | None, ...]:
+    """Each layer's window. Where `layer_types` is not said, the family decides which layers slide: all of Mistral
+    and Qwen3-MoE, those of other Qwens from `max_window_layers` on, none of Llama.
+    """
     kinds = source.values.get("layer_types")
-    if not isinstance(kinds, list):
-        is_on = architecture == "MistralForCausalLM" or source.flag("use_sliding_window")
-        slides = is_on and source.values.get("sliding_window") is not None
-        first = source.count("max_window_layers", default=0) if slides else n_layers
-        kinds = ["full_attention"] * min(first, n_layers) + ["sliding_attention"] * (n_layers - first)
+    if kinds is None:
+        is_mistral = architecture == "MistralForCausalLM"
+        size = source.values.get("sliding_window", _MISTRAL_WINDOW if is_mistral else None)
+        if size is None or not (is_mistral or source.flag("use_sliding_window")):
+            n_full = n_layers
+        elif is_mistral or architecture == "Qwen3MoeForCausalLM":
+            n_full = 0
+        else:
+            n_full = min(source.count("max_window_layers", default=0), n_layers)
+        kinds = ["full_attention"] * n_full + ["sliding_attention"] * (n_layers - n_full)
+    if not isinstance(kinds, list) or len(kinds) != n_layers:
+        raise source.error(f"layer_types is not a list of {n_layers} kinds, one a layer; download the file again")
     for layer, kind in enumerate(kinds):
-        if kind != "full_attention":
-            raise source.error(f"layer {layer} is {kind!r}; sliding windows are not yet supported, only full_attention")
+        if kind not in ("full_attention", "sliding_attention"):
+            raise source.error(
+                f"layer {layer} is {kind!r}; supported kinds of layers: full_attention, sliding_attention"
+            )
+    if "sliding_attention" not in kinds:
+        return ()
+    window = source.count("sliding_window", _MISTRAL_WINDOW if architecture == "MistralForCausalLM" else None)
+    return tuple(window if kind == "sliding_attention" else None for kind in kinds)
 
 
 def _experts(source: _Entries, n_layers: int) -> ExpertSettings | None:

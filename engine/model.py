@@ -50,11 +50,11 @@ class Timer(Protocol):
         part: qkv, attn, o, gate_up, down, or lm_head, whose layer is -1.
         """
 
-    def layer_done(self, layer: int, residual: Array, write_pos: int) -> None:
-        """A layer is complete, once for each part of a long prompt.
+    def layer_done(self, layer: int, residual: Array, write_pos: int, place: int = 0) -> None:
+        """A layer is complete, once for each part of a long prompt, and for each sequence of a batch.
 
         residual: the residual stream of the last token, (hidden_size,); write_pos: the cache row that the
-        first token was written to.
+        first token was written to; place: the sequence's place in the batch.
         """
 
 
@@ -78,10 +78,12 @@ class Model:
         self.defaults = defaults or GenerationDefaults()
         self._inverse_frequencies = inverse_frequencies(config.rope, config.head_dim)
 
-    def new_cache(self, capacity: int) -> list[LayerCache]:
-        """An empty cache for each layer, for at most `capacity` tokens."""
+    def new_cache(self, capacity: int, dtype: str = "f32") -> list[LayerCache]:
+        """An empty cache for each layer, for at most `capacity` tokens; dtype: of `kv_cache.KV_DTYPES`."""
         config = self.config
-        return [LayerCache(config.n_kv_heads, config.head_dim, capacity) for _ in range(config.n_layers)]
+        return [
+            LayerCache(config.n_kv_heads, config.head_dim, capacity, window, dtype) for window in config.layer_windows
+        ]
 
     def forward(self, ids: Sequence[int], cache: Sequence[LayerCache], timer: Timer | None = None) -> Array:
         """Feed tokens after those that `cache` holds and return the last position's logits, (vocab_size,).
@@ -90,13 +92,37 @@ class Model:
         vocabulary or a full cache.
         """
         self.check_ids(ids)
-        # exp overflows to infinity in silu's denominator, where the quotient is then the right 0
-        with np.errstate(over="ignore"):
-            for start in range(0, len(ids), PREFILL_CHUNK):
-                hidden = self._layers(ids[start : start + PREFILL_CHUNK], cache, timer)
-            last = rms_norm(hidden[-1:], self.weights.final_norm, self.config.rms_norm_eps)
-            logits: Array = _project(last, self.weights.lm_head, None, timer, "lm_head", -1)[0]
+        for start in range(0, len(ids), PREFILL_CHUNK):
+            hidden = self._layers(ids[start : start + PREFILL_CHUNK], [cache], timer)
+        logits: Array = self._logits(hidden[-1:], timer)[0]
         return logits
+
+    def forward_each(self, ids: Sequence[int], cache: Sequence[LayerCache], timer: Timer | None = None) -> Array:
+        """The same for a few tokens, but with the logits of every position, (len(ids), vocab_size)."""
+        self.check_ids(ids)
+        return self._logits(self._layers(ids, [cache], timer), timer)
+
+    def forward_batch(
+        self, ids: Sequence[int], caches: Sequence[Sequence[LayerCache]], timer: Timer | None = None
+    ) -> Array:
+        """Feed one token to each of several sequences and return their logits, (len(ids), vocab_size).
+
+        caches: one a sequence, of any lengths. The weights are read once for all; attention is each
+        sequence's own. Raises EngineError as `forward` does.
+        """
+        self.check_ids(ids)
+        return self._logits(self._layers(ids, caches, timer), timer)
+
+    def shift(self, cache: Sequence[LayerCache], n_keep: int, n_discard: int) -> None:
+        """Forget `n_discard` tokens after the first `n_keep`; those behind move up to close the gap.
+
+        RoPE turns a key by its position, and turns add up, so a kept key needs one more turn by `-n_discard`
+        positions (Xiao et al. 2023, https://arxiv.org/abs/2309.17453, cache keys before RoPE instead). What
+        the kept values have seen of the forgotten tokens stays in them.
+        """
+        back = rotations(self._inverse_frequencies, np.array([-n_discard], np.float32))
+        for layer_cache in cache:
+            layer_cache.discard(n_keep, n_discard, lambda keys: rotate(keys, *back))
 
     def check_ids(self, ids: Sequence[int]) -> None:
         """Raise EngineError for no ids, or for one outside the vocabulary (padding rows are inside)."""
@@ -106,22 +132,35 @@ class Model:
             wrong = next(i for i in ids if not 0 <= i < self.config.vocab_size)
             raise EngineError(f"token id {wrong} is outside the model's vocabulary of {self.config.vocab_size}")
 
-    def _layers(self, ids: Sequence[int], cache: Sequence[LayerCache], timer: Timer | None) -> Array:
-        """The residual stream after the last layer, (len(ids), hidden_size)."""
-        rotation = rotations(self._inverse_frequencies, len(cache[0]), len(ids))
+    def _layers(self, ids: Sequence[int], caches: Sequence[Sequence[LayerCache]], timer: Timer | None) -> Array:
+        """The residual stream after the last layer, (len(ids), hidden_size).
+
+        With one cache all tokens are its sequence's next; with several each token is the next of its own.
+        """
+        rotation = rotations(self._inverse_frequencies, _positions(len(ids), caches))
         hidden: Array = self.weights.embedding[np.asarray(ids)]
-        for layer, (weights, layer_cache) in enumerate(zip(self.weights.layers, cache, strict=True)):
-            hidden += self._attention(hidden, weights, layer_cache, rotation, timer, layer)
-            hidden += self._mlp(hidden, weights, timer, layer)
-            if timer is not None:
-                timer.layer_done(layer, hidden[-1], layer_cache.write_pos)
+        # exp overflows to infinity in silu's denominator, where the quotient is then the right 0
+        with np.errstate(over="ignore"):
+            for layer, weights in enumerate(self.weights.layers):
+                layer_caches = [cache[layer] for cache in caches]
+                hidden += self._attention(hidden, weights, layer_caches, rotation, timer, layer)
+                hidden += self._mlp(hidden, weights, timer, layer)
+                if timer is not None:
+                    lasts = hidden[-1:] if len(caches) == 1 else hidden
+                    for place, (last, cache) in enumerate(zip(lasts, layer_caches, strict=True)):
+                        timer.layer_done(layer, last, cache.write_pos, place)
         return hidden
+
+    def _logits(self, hidden: Array, timer: Timer | None) -> Array:
+        """(n, vocab_size) from the residual stream of n tokens."""
+        normed = rms_norm(hidden, self.weights.final_norm, self.config.rms_norm_eps)
+        return _project(normed, self.weights.lm_head, None, timer, "lm_head", -1)
 
     def _attention(
         self,
         hidden: Array,
         weights: LayerWeights,
-        cache: LayerCache,
+        caches: Sequence[LayerCache],
         rotation: tuple[Array, Array],
         timer: Timer | None,
         layer: int,
@@ -129,13 +168,15 @@ class Model:
         normed = rms_norm(hidden, weights.attn_norm, self.config.rms_norm_eps)
         qkv = _project(normed, weights.qkv, weights.qkv_bias, timer, "qkv", layer)
         began = timer.now() if timer is not None else 0
-        attended = self._attend(qkv, weights.qk_norm, cache, rotation)
+        attended = self._attend(qkv, weights.qk_norm, caches, rotation)
         if timer is not None:
             timer.add("attn", layer, began)
         return _project(attended, weights.o, weights.o_bias, timer, "o", layer)
 
-    def _attend(self, qkv: Array, qk_norm: Array | None, cache: LayerCache, rotation: tuple[Array, Array]) -> Array:
-        """Position the queries and keys, grow the cache, and attend to all of it."""
+    def _attend(
+        self, qkv: Array, qk_norm: Array | None, caches: Sequence[LayerCache], rotation: tuple[Array, Array]
+    ) -> Array:
+        """Position the queries and keys, grow the caches, and attend to all that each may see."""
         config = self.config
         heads = qkv.reshape(len(qkv), config.n_qkv_heads, config.head_dim)
         n_qk = config.n_heads + config.n_kv_heads
@@ -143,8 +184,13 @@ class Model:
         if qk_norm is not None:
             query_key = rms_norm(query_key, qk_norm, config.rms_norm_eps)
         query_key = rotate(query_key, *rotation)
-        cache.append(query_key[:, config.n_heads :], values)
-        return attend(query_key[:, : config.n_heads], cache.keys, cache.values)
+        queries, keys = query_key[:, : config.n_heads], query_key[:, config.n_heads :]
+        if len(caches) == 1:
+            return _attend_one(queries, keys, values, caches[0])
+        own = [slice(place, place + 1) for place in range(len(caches))]
+        return np.concatenate(
+            [_attend_one(queries[at], keys[at], values[at], cache) for at, cache in zip(own, caches, strict=True)]
+        )
 
     def _mlp(self, hidden: Array, weights: LayerWeights, timer: Timer | None, layer: int) -> Array:
         normed = rms_norm(hidden, weights.mlp_norm, self.config.rms_norm_eps)
@@ -258,9 +304,9 @@ def inverse_frequencies(rope: RopeSettings, head_dim: int) -> Array:
     return scaled
 
 
-def rotations(frequencies: Array, start: int, n: int) -> tuple[Array, Array]:
-    """Cosines and sines for positions start … start + n − 1, (n, 1, head_dim / 2) each."""
-    angles = np.arange(start, start + n, dtype=np.float32)[:, None, None] * frequencies
+def rotations(frequencies: Array, positions: Array) -> tuple[Array, Array]:
+    """Cosines and sines for n positions, (n, 1, head_dim / 2) each."""
+    angles = positions[:, None, None] * frequencies
     return np.cos(angles), np.sin(angles)
 
 
@@ -271,12 +317,13 @@ def rotate(heads: Array, cosines: Array, sines: Array) -> Array:
     return np.concatenate((first * cosines - second * sines, second * cosines + first * sines), axis=-1)
 
 
-def attend(queries: Array, keys: Array, values: Array) -> Array:
+def attend(queries: Array, keys: Array, values: Array, window: int | None = None) -> Array:
     """Causal softmax attention of the newest n tokens over all rows, (n, n_heads · head_dim).
 
     queries: (n, n_heads, head_dim); keys, values: (n_kv_heads, rows, head_dim), the last n rows being the
-    queries' own. Query heads that share a key head are stacked as its rows: one product a key head, no copy
-    of the cache (grouped-query attention, Ainslie et al. 2023, https://arxiv.org/abs/2305.13245).
+    queries' own. window: the newest rows that a query sees, its own among them; None for all. Query heads that
+    share a key head are stacked as its rows: one product a key head, no copy of the cache (grouped-query
+    attention, Ainslie et al. 2023, https://arxiv.org/abs/2305.13245).
     """
     n, n_heads, head_dim = queries.shape
     n_kv_heads, rows, _ = keys.shape
@@ -288,13 +335,30 @@ def attend(queries: Array, keys: Array, values: Array) -> Array:
         scores = np.ascontiguousarray((keys @ stacked.transpose(0, 2, 1)).transpose(0, 2, 1))
     else:
         scores = stacked @ keys.transpose(0, 2, 1)
-        own = scores.reshape(n_kv_heads, -1, n, rows)[..., rows - n :]
+        by_query = scores.reshape(n_kv_heads, -1, n, rows)
+        own = by_query[..., rows - n :]
         own += np.triu(np.full((n, n), -np.inf, np.float32), k=1)
+        if window is not None and rows > window:
+            by_query += np.tril(np.full((n, rows), -np.inf, np.float32), k=rows - n - window)
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     # dividing after the weighted sum touches head_dim values a query instead of all its rows
     attended: Array = (scores @ values) / scores.sum(axis=-1, keepdims=True)
     return attended.reshape(n_kv_heads, -1, n, head_dim).transpose(2, 0, 1, 3).reshape(n, -1)
+
+
+def _positions(n: int, caches: Sequence[Sequence[LayerCache]]) -> Array:
+    """Where the n tokens that are fed stand in their sequences, (n,)."""
+    starts = [cache[0].position for cache in caches]
+    if len(starts) == 1:
+        return np.arange(starts[0], starts[0] + n, dtype=np.float32)
+    return np.array(starts, np.float32)
+
+
+def _attend_one(queries: Array, keys: Array, values: Array, cache: LayerCache) -> Array:
+    """Grow one sequence's cache and attend to it; all are (n, heads, head_dim) of its newest n tokens."""
+    cache.append(keys, values)
+    return attend(queries, *cache.visible(len(queries)), cache.window)
 
 
 def _project(x: Array, weight: Array, bias: Array | None, timer: Timer | None, part: str, layer: int) -> Array:

@@ -1,7 +1,7 @@
 """A generation turned into a step trace: the same loop, watched from outside.
 
-The recorder stands between the loop and the model: it times the sampler and the forward that the loop calls,
-and writes one record when the loop reports a step. The loop and the model stay free of clocks;
+The recorder stands between a loop and the model (`engine/timing.py`): it times the sampler and the forward that
+the loop calls, and writes one record when the loop reports a step. The loops and the model stay free of clocks;
 `traces/FORMAT.md` says what the file holds.
 """
 
@@ -16,16 +16,27 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from engine.loop import Result, Step, StopSettings, check_request, collect, generate
+from engine.batched import Request, Round, collect_batch, generate_batched, make_requests
+from engine.kv_cache import rounding_error
+from engine.loop import (
+    Context,
+    Result,
+    Step,
+    StopSettings,
+    check_request,
+    collect,
+    generate,
+    generate_naive,
+    generate_speculative,
+    start,
+)
+from engine.loop_settings import LoopSettings
 from engine.model import Model
-from engine.sampling import Pick, Sampler, SamplerSettings, make_sampler
+from engine.sampling import Sampler, SamplerSettings, make_sampler
 from engine.text_stream import OnText
-from engine.weights import Array
+from engine.timing import Watch, to_ms
 from traces import fields
 from traces.writer import TraceWriter
-
-GEMM_PARTS = ("qkv", "o", "gate_up", "down")
-"""The matrix products inside a layer; their times add up to gemm_ms."""
 
 _FIELDS = (
     *fields.REQUIRED,
@@ -34,56 +45,12 @@ _FIELDS = (
     *("write_pos", "n_reused", "logit", "margin", "runner_up", "hidden_rms", "text"),
 )
 _PER_LAYER = ("cache_len", "gemm_ms", "attn_ms", "hidden_rms")
-_SEQ_ID = 0
-
-
-class ForwardTimer:
-    """Times the parts of one forward, in ns of the monotonic clock.
-
-    attn covers everything between the qkv and the o product: q/k norm, RoPE, growing the cache, scores,
-    softmax and the weighted sum. Norms, biases, activations and residual sums of a layer belong to forward_ms
-    alone.
-    """
-
-    now = staticmethod(time.perf_counter_ns)
-
-    def __init__(self, n_layers: int) -> None:
-        self.n_layers = n_layers
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the previous forward."""
-        self.part_ns = dict.fromkeys((*GEMM_PARTS, "lm_head"), 0)
-        self.gemm_ns = [0] * self.n_layers
-        self.attn_ns = [0] * self.n_layers
-        self.hidden_rms = [float("nan")] * self.n_layers
-        self.write_pos = -1
-
-    def add(self, part: str, layer: int, since: int) -> None:
-        """The time from `since` until now went to `part` of `layer`; see `engine.model.Timer`."""
-        spent = time.perf_counter_ns() - since
-        if part == "attn":
-            self.attn_ns[layer] += spent
-            return
-        self.part_ns[part] += spent
-        if layer >= 0:
-            self.gemm_ns[layer] += spent
-
-    def layer_done(self, layer: int, residual: Array, write_pos: int) -> None:
-        """Take a layer's fingerprint, the residual stream's root mean square, and the first row it wrote."""
-        self.hidden_rms[layer] = (float(residual @ residual) / len(residual)) ** 0.5
-        if layer == 0 and self.write_pos < 0:
-            self.write_pos = write_pos
-
-    def measured(self) -> dict[str, Any]:
-        """What it saw by field name: times in ms; gemm_ms, attn_ms, hidden_rms one a layer."""
-        return {
-            **{f"{part}_ms": _ms(spent) for part, spent in self.part_ns.items()},
-            "gemm_ms": [_ms(spent) for spent in self.gemm_ns],
-            "attn_ms": [_ms(spent) for spent in self.attn_ns],
-            "hidden_rms": self.hidden_rms,
-            "write_pos": self.write_pos,
-        }
+_GENERATORS: dict[str, Callable[..., Any]] = {
+    "cached": generate,
+    "naive": generate_naive,
+    "speculative": generate_speculative,
+    "batched": generate_batched,
+}
 
 
 def record_generation(
@@ -95,6 +62,7 @@ def record_generation(
     prompt_text: str | None = None,
     on_text: OnText | None = None,
     flush: str = "interval",
+    loop: LoopSettings | None = None,
 ) -> Result:
     """Generate as `engine.loop.run_generation` does and write the trace to `path`.
 
@@ -104,28 +72,142 @@ def record_generation(
     where `path` cannot be written.
     """
     settings = (sampler or SamplerSettings()).with_seed()
-    stops = stops or StopSettings(eos=model.defaults.eos)
+    stops, loop = stops or StopSettings(eos=model.defaults.eos), loop or LoopSettings()
     # a request that cannot run should not cost the trace that stands at `path`
-    check_request(prompt_ids, stops, model.config.context_length, _token_bytes(model))
+    check_request(prompt_ids, stops, loop.capacity_of(model), _token_bytes(model))
     model.check_ids(prompt_ids)
-    with TraceWriter(path, run_facts(model, settings, stops), flush=flush) as writer:
-        writer.note("source", **_loop_source())
-        writer.note("request", **_request(writer.now_ns(), prompt_ids, prompt_text, stops))
-        steps = recorded_steps(writer, model, prompt_ids, make_sampler(settings), stops)
-        finish = "error"
-        try:
-            result = collect(steps, len(prompt_ids), stops, model.tokenizer, on_text)
-            finish = result.finish
-        finally:
-            if finish in ("abort", "error"):
-                writer.note("finish", seq_id=_SEQ_ID, finish=finish)
-            writer.note("release", seq_id=_SEQ_ID)
+    with TraceWriter(path, run_facts(model, settings, stops, loop), flush=flush) as writer:
+        writer.note("source", **_loop_source(loop))
+        context = Context([], model.new_cache(loop.capacity_of(model), loop.kv_dtype))
+        result = record_request(writer, 0, context, model, prompt_ids, settings, stops, loop, prompt_text, on_text)
+        writer.note("release", seq_id=0)
+        note_rounding(writer, context)
         return result
 
 
-def run_facts(model: Model, sampler: SamplerSettings, stops: StopSettings) -> dict[str, Any]:
+def record_request(
+    writer: TraceWriter,
+    seq_id: int,
+    context: Context,
+    model: Model,
+    prompt_ids: Sequence[int],
+    sampler: SamplerSettings,
+    stops: StopSettings,
+    loop: LoopSettings,
+    prompt_text: str | None = None,
+    on_text: OnText | None = None,
+) -> Result:
+    """One request of a recording: its note, its steps, and how it ended where no step says so.
+
+    context: what its cache holds already, the reused prefix; it grows with the request.
+    """
+    writer.note("request", **_request(writer, seq_id, prompt_ids, prompt_text, stops, len(context.ids)))
+    steps = recorded_steps(writer, model, prompt_ids, make_sampler(sampler), stops, loop, context, seq_id)
+    finish = "error"
+    try:
+        result = collect(steps, len(prompt_ids), stops, model.tokenizer, on_text)
+        finish = result.finish
+    finally:
+        if finish in ("abort", "error"):
+            writer.note("finish", seq_id=seq_id, finish=finish)
+    return result
+
+
+def record_batch(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    sampler: SamplerSettings | None = None,
+    stops: StopSettings | None = None,
+    path: str | Path = "run.steps",
+    prompt_texts: Sequence[str | None] | None = None,
+    flush: str = "interval",
+    loop: LoopSettings | None = None,
+) -> list[Result]:
+    """Generate as `engine.batched.run_batch` does and write the trace to `path`.
+
+    prompt_texts: the texts that the ids come from. How it ends, and what it raises, is as for `record_generation`.
+    """
+    settings = (sampler or SamplerSettings()).with_seed()
+    stops, loop = stops or StopSettings(eos=model.defaults.eos), loop or LoopSettings("batched")
+    for prompt in prompts:
+        check_request(prompt, stops, loop.capacity_of(model), _token_bytes(model))
+        model.check_ids(prompt)
+    with TraceWriter(path, run_facts(model, settings, stops, loop), flush=flush) as writer:
+        writer.note("source", **_loop_source(loop))
+        for seq_id, (prompt, text) in enumerate(zip(prompts, prompt_texts or [None] * len(prompts), strict=True)):
+            writer.note("request", **_request(writer, seq_id, prompt, text, stops, 0))
+        requests = make_requests(prompts, settings)
+        unfinished = {request.seq_id for request in requests}
+        rounds = recorded_rounds(writer, model, requests, stops, loop, unfinished)
+        reason = "error"
+        try:
+            results = collect_batch(rounds, requests, stops, model)
+            reason = "abort"
+        finally:
+            for seq_id in sorted(unfinished):
+                writer.note("finish", seq_id=seq_id, finish=reason)
+        return results
+
+
+def recorded_rounds(
+    writer: TraceWriter,
+    model: Model,
+    requests: Sequence[Request],
+    stops: StopSettings,
+    loop: LoopSettings,
+    unfinished: set[int],
+) -> Iterator[Round]:
+    """The rounds of `engine.batched.generate_batched`, written to the trace before they are passed on.
+
+    Records of one forward share its times; a sequence that ended without being fed took only its sampling.
+    unfinished: the requests' ids; those that end are taken out.
+    """
+    watch, token_bytes = Watch(model, _first_full(model, loop)), _token_bytes(model)
+    requests = [Request(r.seq_id, r.prompt_ids, watch.watched(r.sampler)) for r in requests]
+    capacity = loop.capacity_of(model)
+    rounds = generate_batched(watch, requests, stops, capacity, token_bytes, loop.max_batch, loop.prefill_chunk)
+    forward_id = 0
+    while True:
+        watch.begin_step()
+        t_ns, began = writer.now_ns(), time.perf_counter_ns()
+        steps = next(rounds, None)
+        if steps is None:
+            return
+        total_ns = time.perf_counter_ns() - began
+        sampled = dict(zip([step.seq_id for step in steps if step.pick], watch.sample_ns, strict=True))
+        alone_ns = sum(sampled[step.seq_id] for step in steps if not step.n_tokens)
+        place = 0
+        for step in steps:
+            values: dict[str, Any] = {"seq_id": step.seq_id, "t_ns": t_ns, **state_of(step, token_bytes)}
+            if step.pick:
+                values["sample_ms"] = to_ms(sampled[step.seq_id])
+            if step.n_tokens:
+                values.update(watch.measured(place), total_ms=to_ms(total_ns - alone_ns), forward_id=forward_id)
+                place += 1
+            else:
+                values["total_ms"] = values["sample_ms"]
+            if step.phase == "prefill" and not step.seq_before:
+                values["n_reused"] = 0
+            writer.step(**values)
+            if step.finish:
+                unfinished.discard(step.seq_id)
+                writer.note("release", seq_id=step.seq_id)
+        forward_id += bool(place)
+        yield steps
+
+
+def note_rounding(writer: TraceWriter, context: Context) -> None:
+    """Say in the trace what int8 rows cost in exactness; nothing where rows are float32."""
+    error = rounding_error(context.cache)
+    if error is not None:
+        writer.note("message", text=f"int8 KV cache: rounding changed the rows by {error:.2%} (relative RMS)")
+
+
+def run_facts(
+    model: Model, sampler: SamplerSettings, stops: StopSettings, loop: LoopSettings | None = None
+) -> dict[str, Any]:
     """The RUN object of a generation with these settings; `traces/FORMAT.md` explains the entries."""
-    config = model.config
+    config, loop = model.config, loop or LoopSettings()
     facts: dict[str, Any] = {
         "producer": {"name": "stepscope", "version": _version()},
         "engine": {"name": "stepscope-numpy", "version": _version()},
@@ -137,8 +219,8 @@ def run_facts(model: Model, sampler: SamplerSettings, stops: StopSettings) -> di
             "head_dim": config.head_dim,
             "vocab_size": config.vocab_size,
         },
-        "layers": [{"kind": "full"}] * config.n_layers,
-        "kv": {"capacity": config.context_length, "dtype": "f32", "unit": "rows"},
+        "layers": _layer_facts(model, loop),
+        "kv": {"capacity": loop.capacity_of(model), "dtype": loop.kv_dtype, "unit": "rows"},
         "sampler": _sampler_facts(sampler),
         "stop": {
             "eos": list(stops.eos),
@@ -146,12 +228,14 @@ def run_facts(model: Model, sampler: SamplerSettings, stops: StopSettings) -> di
             "ignore_eos": stops.ignore_eos,
             "stop_strings": list(stops.stop_strings),
         },
-        "loop": "cached",
+        "loop": loop.kind,
         "host": _host(),
         "clock": "monotonic",
         "resolution_ms": time.get_clock_info("perf_counter").resolution * 1000,
-        "fields": fields.declaration(_FIELDS, dict.fromkeys(_PER_LAYER, config.n_layers)),
+        "fields": _declaration(config.n_layers, loop),
     }
+    if loop.kind == "speculative":
+        facts["draft"] = _draft_facts(loop)
     if model.tokenizer is not None:
         facts["model"]["tokenizer_size"] = model.tokenizer.size
     if model.sha256 is not None:
@@ -159,54 +243,60 @@ def run_facts(model: Model, sampler: SamplerSettings, stops: StopSettings) -> di
     return facts
 
 
-class _Watch:
-    """Stands in for the model and the sampler in the loop, calls the real ones and keeps their times."""
+def _layer_facts(model: Model, loop: LoopSettings) -> list[dict[str, Any]]:
+    if loop.kind == "naive":
+        return [{"kind": "none"}] * model.config.n_layers
+    return [
+        {"kind": "full"} if window is None else {"kind": "window", "window": window, "slack": 0}
+        for window in model.config.layer_windows
+    ]
 
-    def __init__(self, model: Model, sampler: Sampler) -> None:
-        self.timer = ForwardTimer(model.config.n_layers)
-        self._model, self._sampler = model, sampler
-        self.begin_step()
 
-    def begin_step(self) -> None:
-        self.forward_ns: int | None = None
-        self.sample_ns: int | None = None
+def _first_full(model: Model, loop: LoopSettings) -> int:
+    kinds = [layer["kind"] for layer in _layer_facts(model, loop)]
+    return kinds.index("full") if "full" in kinds else -1
 
-    def new_cache(self, capacity: int) -> Sequence[Any]:
-        return self._model.new_cache(capacity)
 
-    def forward(self, ids: Sequence[int], cache: Any, timer: Any = None) -> Array:
-        self.timer.reset()
-        began = time.perf_counter_ns()
-        logits = self._model.forward(ids, cache, self.timer)
-        self.forward_ns = time.perf_counter_ns() - began
-        return logits
+def _draft_facts(loop: LoopSettings) -> dict[str, Any]:
+    draft = loop.draft_model
+    if draft is None:
+        return {"kind": "ngram", "k": loop.draft_k}
+    return {"kind": "model", "name": draft.name, "n_layers": draft.config.n_layers, "k": loop.draft_k}
 
-    def sample(self, logits: Array, sequence: Sequence[int]) -> Pick:
-        began = time.perf_counter_ns()
-        pick = self._sampler(logits, sequence)
-        self.sample_ns = time.perf_counter_ns() - began
-        return pick
 
-    def measured(self) -> dict[str, Any]:
-        """What the step did, by field name; nothing of a forward that was not run."""
-        values: dict[str, Any] = {}
-        if self.sample_ns is not None:
-            values["sample_ms"] = _ms(self.sample_ns)
-        if self.forward_ns is not None:
-            values.update(self.timer.measured(), forward_ms=_ms(self.forward_ns))
-        return values
+def _declaration(n_layers: int, loop: LoopSettings) -> list[list[Any]]:
+    names, shapes = list(_FIELDS), dict.fromkeys(_PER_LAYER, n_layers)
+    if loop.kind == "speculative":
+        names += ["n_drafted", "n_accepted", "draft_ids"]
+        shapes["draft_ids"] = loop.draft_k
+        if loop.draft_model is not None:
+            names.append("draft_cache_len")
+    if loop.kind == "batched":
+        names.append("forward_id")
+    return fields.declaration(names, shapes)
 
 
 def recorded_steps(
-    writer: TraceWriter, model: Model, prompt_ids: Sequence[int], sampler: Sampler, stops: StopSettings
+    writer: TraceWriter,
+    model: Model,
+    prompt_ids: Sequence[int],
+    sampler: Sampler,
+    stops: StopSettings,
+    loop: LoopSettings | None = None,
+    context: Context | None = None,
+    seq_id: int = 0,
 ) -> Iterator[Step]:
-    """The steps of `engine.loop.generate`, each written to the trace before it is passed on.
+    """The steps of a loop over one sequence, each written to the trace before it is passed on.
 
-    writer: open, with a run of `run_facts`. Raises what `generate` and TraceWriter raise.
+    writer: open, with a run of `run_facts`. context: as for `record_request`, by default empty. Raises what the
+    loop and TraceWriter raise.
     """
-    watch = _Watch(model, sampler)
-    token_bytes = _token_bytes(model)
-    steps = generate(watch, prompt_ids, watch.sample, stops, model.config.context_length, token_bytes)
+    loop = loop or LoopSettings()
+    capacity = loop.capacity_of(model)
+    context = context or Context([], model.new_cache(capacity, loop.kv_dtype))
+    watch, token_bytes = Watch(model, _first_full(model, loop)), _token_bytes(model)
+    first = {"n_reused": len(context.ids)}
+    steps = start(loop, watch, prompt_ids, watch.watched(sampler), stops, capacity, token_bytes, context)
     while True:
         watch.begin_step()
         t_ns, began = writer.now_ns(), time.perf_counter_ns()
@@ -214,8 +304,13 @@ def recorded_steps(
         if step is None:
             return
         total_ns = time.perf_counter_ns() - began
-        text = token_bytes(step.pick.token_id) if token_bytes and step.pick else None
-        writer.step(t_ns=t_ns, total_ms=_ms(total_ns), text=text, **_state(step), **watch.measured())
+        if step.shift:
+            writer.note("shift", seq_id=seq_id, n_keep=step.shift[0], n_discard=step.shift[1])
+        times = {"t_ns": t_ns, "total_ms": to_ms(total_ns), **watch.measured()}
+        if watch.sample_ns:
+            times["sample_ms"] = to_ms(sum(watch.sample_ns))
+        writer.step(seq_id=seq_id, **first, **state_of(step, token_bytes), **times)
+        first = {}
         yield step
 
 
@@ -223,41 +318,53 @@ def _token_bytes(model: Model) -> Callable[[int], bytes] | None:
     return model.tokenizer.token_bytes if model.tokenizer else None
 
 
-def _state(step: Step) -> dict[str, Any]:
+def state_of(step: Step, token_bytes: Callable[[int], bytes] | None) -> dict[str, Any]:
+    """What a step says about its sequence, by field name; its seq_id and what it measured come from elsewhere."""
     values: dict[str, Any] = {
         "phase": fields.PHASES[step.phase],
-        "seq_id": _SEQ_ID,
         "n_tokens": step.n_tokens,
         "seq_before": step.seq_before,
         "seq_len": step.seq_len,
         "cache_len": step.cache_len,
         "finish": fields.FINISH[step.finish or "none"],
     }
-    if step.pick is None:
-        values["n_reused"] = 0
-    else:
+    if step.pick is not None:
         pick = step.pick
         values.update(token_id=pick.token_id, logit=pick.logit, margin=pick.margin, runner_up=pick.runner_up)
+        if token_bytes is not None:
+            values["text"] = token_bytes(pick.token_id)
+    if step.phase == "verify":
+        values.update(n_drafted=len(step.drafts), n_accepted=step.n_accepted, draft_ids=step.drafts)
+    if step.draft_cache_len is not None:
+        values["draft_cache_len"] = step.draft_cache_len
     return values
 
 
-def _request(t_ns: int, prompt_ids: Sequence[int], prompt_text: str | None, stops: StopSettings) -> dict[str, Any]:
+def _request(
+    writer: TraceWriter,
+    seq_id: int,
+    prompt_ids: Sequence[int],
+    prompt_text: str | None,
+    stops: StopSettings,
+    n_reused: int,
+) -> dict[str, Any]:
     return {
-        "seq_id": _SEQ_ID,
-        "t_ns": t_ns,
+        "seq_id": seq_id,
+        "t_ns": writer.now_ns(),
         "prompt": prompt_text,
         "prompt_ids": list(prompt_ids),
         "prompt_tokens": len(prompt_ids),
-        "n_reused": 0,
+        "n_reused": n_reused,
         "max_new_tokens": stops.max_new_tokens,
     }
 
 
-def _loop_source() -> dict[str, Any]:
+def _loop_source(loop: LoopSettings) -> dict[str, Any]:
+    function = _GENERATORS[loop.kind]
     return {
-        "file": "engine/loop.py",
-        "line": inspect.getsourcelines(generate)[1],
-        "function": generate.__name__,
+        "file": function.__module__.replace(".", "/") + ".py",
+        "line": inspect.getsourcelines(function)[1],
+        "function": function.__name__,
     }
 
 
@@ -295,7 +402,3 @@ def _version() -> str:
         return metadata.version("stepscope")
     except metadata.PackageNotFoundError:
         return "0"
-
-
-def _ms(ns: int) -> float:
-    return ns / 1e6

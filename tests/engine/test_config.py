@@ -120,9 +120,31 @@ def test_rope_spellings(config_with: Callable[..., Path], entries: dict[str, Any
 
 def test_windows_that_never_slide_are_full_attention(config_with: Callable[..., Path]) -> None:
     unused = {"layer_types": ..., "use_sliding_window": True, "sliding_window": 64, "max_window_layers": 4}
-    assert read_config(config_with(**unused)).n_layers == 4
+    assert read_config(config_with(**unused)).layer_windows == (None,) * 4
     switched_off = {"layer_types": ..., "use_sliding_window": False, "sliding_window": 64}
-    assert read_config(config_with(**switched_off)).n_layers == 4
+    assert read_config(config_with(**switched_off)).layer_windows == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ("entries", "windows"),
+    [
+        ({"layer_types": ["full_attention", "sliding_attention"] * 2, "sliding_window": 64}, (None, 64, None, 64)),
+        (
+            {"layer_types": ..., "use_sliding_window": True, "sliding_window": 64, "max_window_layers": 2},
+            (None, None, 64, 64),
+        ),
+        (
+            {"architectures": ["MistralForCausalLM"], "layer_types": ..., "sliding_window": 8},
+            (8, 8, 8, 8),
+        ),
+        ({"architectures": ["MistralForCausalLM"], "layer_types": ..., "sliding_window": None}, (None,) * 4),
+        ({"architectures": ["MistralForCausalLM"], "layer_types": ..., "sliding_window": ...}, (4096,) * 4),
+    ],
+)
+def test_which_layers_slide(
+    config_with: Callable[..., Path], entries: dict[str, Any], windows: tuple[int | None, ...]
+) -> None:
+    assert read_config(config_with(**entries)).layer_windows == windows
 
 
 @pytest.mark.parametrize(
@@ -150,13 +172,12 @@ def test_windows_that_never_slide_are_full_attention(config_with: Callable[..., 
         ),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5 is not supported"),
         (
-            {"layer_types": ["full_attention", "sliding_attention"]},
-            "layer 1 is 'sliding_attention'; sliding windows",
+            {"layer_types": ["full_attention", "chunked_attention"] * 2},
+            "layer 1 is 'chunked_attention'; supported kinds of layers: full_attention, sliding",
         ),
-        (
-            {"layer_types": ..., "use_sliding_window": True, "sliding_window": 64, "max_window_layers": 2},
-            "layer 2 is 'sliding_attention'",
-        ),
+        ({"layer_types": ["full_attention"]}, "layer_types is not a list of 4 kinds"),
+        ({"layer_types": "full_attention"}, "layer_types is not a list of 4 kinds"),
+        ({"layer_types": ["sliding_attention"] * 4, "sliding_window": ...}, "sliding_window is missing"),
         ({"vocab_size": ...}, "vocab_size is missing"),
         ({"vocab_size": "many"}, "vocab_size is 'many'"),
         ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),

@@ -13,7 +13,7 @@ import pytest
 from engine.config import ModelConfig, RopeSettings
 from engine.errors import EngineError
 from engine.model import Model, attend, inverse_frequencies, rms_norm, rotate, rotations, route, swiglu
-from engine.tracing import ForwardTimer
+from engine.timing import ForwardTimer
 from engine.weights import Array
 from tests.engine.conftest import oracle_model
 
@@ -108,7 +108,7 @@ def test_rotation_by_hand() -> None:
     frequencies = inverse_frequencies(RopeSettings(theta=10000.0), head_dim=4)
     np.testing.assert_allclose(frequencies, [1, 0.01], rtol=1e-6)
     head = np.array([[[1, 0, 0, 1]]], np.float32)  # pairs (1, 0) and (0, 1)
-    turned = rotate(head, *rotations(frequencies, start=3, n=1))
+    turned = rotate(head, *rotations(frequencies, np.array([3], np.float32)))
     expected = [np.cos(3), -np.sin(0.03), np.sin(3), np.cos(0.03)]
     np.testing.assert_allclose(turned[0, 0], expected, rtol=1e-5)
 
@@ -159,7 +159,7 @@ def test_only_the_chosen_experts_are_multiplied() -> None:
         def add(self, part: str, layer: int, since: int) -> None:
             products.append((part, layer))
 
-        def layer_done(self, layer: int, residual: Array, write_pos: int) -> None:
+        def layer_done(self, layer: int, residual: Array, write_pos: int, place: int = 0) -> None:
             pass
 
     model.forward([5], model.new_cache(8), Products())
@@ -171,3 +171,67 @@ def test_only_the_chosen_experts_are_multiplied() -> None:
 def test_a_config_counts_its_fused_heads() -> None:
     config = ModelConfig("LlamaForCausalLM", 1, 8, 4, 2, 2, 8, 16, 32)
     assert config.n_qkv_heads == 8
+
+
+def test_a_window_hides_what_is_older() -> None:
+    queries = np.zeros((2, 1, 1), np.float32)
+    keys = np.zeros((1, 4, 1), np.float32)
+    values = np.array([[[100], [3], [5], [9]]], np.float32)
+    # each sees its own row and the one before it
+    np.testing.assert_allclose(attend(queries, keys, values, window=2), [[4], [7]], rtol=1e-6)
+
+
+def turned(keys: np.ndarray, frequencies: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """RoPE in float64, a pair (i, i + half) as one complex number: keys (heads, rows, head_dim)."""
+    half = keys.shape[-1] // 2
+    pairs = keys[..., :half].astype(np.float64) + 1j * keys[..., half:]
+    pairs = pairs * np.exp(1j * np.outer(positions, frequencies.astype(np.float64)))
+    return np.concatenate((pairs.real, pairs.imag), axis=-1)
+
+
+@pytest.mark.parametrize("name", ["tiny-qwen2-f32-tied", "tiny-llama3-f16-untied"])
+def test_a_shift_turns_keys_to_their_new_positions(name: str) -> None:
+    model = oracle_model(name)
+    ids = [3 + 5 * i % 300 for i in range(40)]
+    cache = model.new_cache(64)
+    model.forward(ids, cache)
+    frequencies = inverse_frequencies(model.config.rope, model.config.head_dim)
+    before = [(layer.keys.copy(), layer.values.copy()) for layer in cache]
+    model.shift(cache, 4, 10)
+    kept = np.r_[:4, 14:40]
+    for layer, (keys, values) in zip(cache, before, strict=True):
+        plain = turned(keys, frequencies, -np.arange(40))[:, kept]
+        np.testing.assert_allclose(layer.keys, turned(plain, frequencies, np.arange(30)), rtol=0, atol=2e-5)
+        np.testing.assert_array_equal(layer.values, values[:, kept])
+
+
+def test_in_the_first_layer_a_shift_equals_feeding_the_kept_tokens(qwen2: Model) -> None:
+    # its keys depend on nothing but the token and its position; in later layers a row has seen what is gone
+    ids = [3 + 7 * i % 900 for i in range(30)]
+    shifted, afresh = qwen2.new_cache(64), qwen2.new_cache(64)
+    qwen2.forward(ids, shifted)
+    qwen2.shift(shifted, 3, 12)
+    qwen2.forward(ids[:3] + ids[15:], afresh)
+    np.testing.assert_allclose(shifted[0].keys, afresh[0].keys, rtol=0, atol=1e-5)
+    assert np.abs(shifted[1].keys - afresh[1].keys).max() > 1e-2
+
+
+def test_forward_each_has_the_logits_of_every_position(qwen2: Model) -> None:
+    cache = qwen2.new_cache(64)
+    qwen2.forward([1, 2, 3], cache)
+    several = qwen2.forward_each([4, 5, 6], cache)
+    for n, logits in enumerate(several, start=4):
+        alone = qwen2.forward(list(range(1, n + 1)), qwen2.new_cache(64))
+        np.testing.assert_allclose(logits, alone, rtol=0, atol=1e-4)
+
+
+def test_a_batch_gives_each_sequence_its_own_logits(qwen2: Model) -> None:
+    prompts = [[1, 2, 3], [9], [400, 7, 7, 7, 12, 1]]
+    caches = [qwen2.new_cache(64) for _ in prompts]
+    for prompt, cache in zip(prompts, caches, strict=True):
+        qwen2.forward(prompt, cache)
+    together = qwen2.forward_batch([4, 5, 6], caches)
+    for prompt, last, logits, cache in zip(prompts, (4, 5, 6), together, caches, strict=True):
+        alone = qwen2.forward([*prompt, last], qwen2.new_cache(64))
+        np.testing.assert_allclose(logits, alone, rtol=0, atol=1e-4)
+        assert [len(layer) for layer in cache] == [len(prompt) + 1] * 4

@@ -33,12 +33,12 @@ class Norms:
     def add(self, part: str, layer: int, since: int) -> None:
         pass
 
-    def layer_done(self, layer: int, residual: Array, write_pos: int) -> None:
+    def layer_done(self, layer: int, residual: Array, write_pos: int, place: int = 0) -> None:
         self.norms[layer] = float(np.linalg.norm(residual))
 
 
 def test_every_family_and_dtype_is_compared() -> None:
-    assert len(RUNS) == 27
+    assert len(RUNS) == 33
 
 
 @pytest.mark.parametrize(("name", "run"), RUNS)

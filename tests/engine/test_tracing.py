@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,10 +12,11 @@ import pytest
 
 from engine.errors import EngineError
 from engine.loop import StopSettings, run_generation
+from engine.loop_settings import LoopSettings
 from engine.model import Model
 from engine.sampling import SamplerSettings
 from engine.tracing import record_generation
-from tests.engine.conftest import ORACLE
+from tests.engine.conftest import ORACLE, oracle_model
 from traces.check import Checker
 from traces.fields import FINISH_NAMES, PHASE_NAMES
 from traces.reader import Reader, Source
@@ -231,6 +233,63 @@ def test_a_model_without_a_tokenizer_records_ids_only(llama_without_tokenizer: M
     assert result.text == "" and len(result.tokens) == 2
     assert not any(step["text"] for step in trace.steps)
     assert "tokenizer_size" not in trace.run["model"]
+
+
+class TestLoops:
+    """What the other ways of running leave in the trace; tests/engine/test_oracle.py compares their tokens."""
+
+    def trace(self, model: Model, path: Path, prompt: list[int], n: int, **loop: Any) -> Trace:
+        record_generation(model, prompt, stops=StopSettings(max_new_tokens=n), path=path, loop=LoopSettings(**loop))
+        trace = read(path)
+        assert trace.verdict == "pass"
+        return trace
+
+    def test_naive(self, qwen2: Model, path: Path) -> None:
+        trace = self.trace(qwen2, path, [1, 2, 3], 4, kind="naive")
+        assert (trace.run["loop"], trace.run["layers"]) == ("naive", [{"kind": "none"}] * 4)
+        assert [(s["n_tokens"], s["seq_len"]) for s in trace.steps] == [(3, 3), (4, 4), (5, 5), (6, 6), (0, 6)]
+        assert all(s["cache_len"] == [0] * 4 and s["write_pos"] is None for s in trace.steps)
+        assert trace.note("source")["function"] == "generate_naive"
+
+    def test_chunks(self, qwen2: Model, path: Path) -> None:
+        trace = self.trace(qwen2, path, [1, 2, 3, 4, 5], 2, prefill_chunk=2)
+        fed = [(s["phase"], s["n_tokens"], s["write_pos"], s["n_reused"]) for s in trace.steps]
+        assert fed == [
+            ("prefill", 2, 0, 0),
+            ("prefill", 2, 2, None),
+            ("prefill", 1, 4, None),
+            ("decode", 1, 5, None),
+            ("decode", 0, None, None),
+        ]
+
+    def test_a_shift(self, qwen2: Model, path: Path) -> None:
+        trace = self.trace(qwen2, path, [5] * 10, 12, capacity=12, n_keep=2)
+        assert trace.run["kv"]["capacity"] == 12
+        shift = {"kind": "shift", "seq_id": 0, "n_keep": 2, "n_discard": 5}
+        assert [note for note in trace.notes if note["kind"] == "shift"] == [shift, shift]
+        assert [s["seq_before"] for s in trace.steps] == [0, 10, 11, 7, 8, 9, 10, 11, 7, 8, 9, 10, 11]
+        assert max(s["seq_len"] for s in trace.steps) == 12
+
+    def test_windows(self, path: Path) -> None:
+        trace = self.trace(oracle_model("tiny-qwen3-f16-window"), path, [7] * 20, 3)
+        window, full = {"kind": "window", "window": 16, "slack": 0}, {"kind": "full"}
+        assert trace.run["layers"] == [window, window, full] * 2
+        assert [s["cache_len"] for s in trace.steps[:2]] == [[16, 16, 20] * 2, [16, 16, 21] * 2]
+        assert [s["write_pos"] for s in trace.steps[:2]] == [0, 20]
+
+    def test_windows_alone_have_no_full_layer_to_write_to(self, path: Path) -> None:
+        trace = self.trace(oracle_model("tiny-mistral-f16-window"), path, [7] * 20, 3)
+        assert [s["cache_len"] for s in trace.steps[:2]] == [[8] * 3, [8] * 3]
+        assert all(s["write_pos"] is None for s in trace.steps)
+
+    def test_int8_says_what_it_cost(self, qwen2: Model, path: Path) -> None:
+        trace = self.trace(qwen2, path, list(range(1, 60)), 3, kv_dtype="int8")
+        assert trace.run["kv"]["dtype"] == "int8"
+        text = trace.note("message")["text"]
+        changed = re.fullmatch(r"int8 KV cache: rounding changed the rows by ([0-9.]+)% \(relative RMS\)", text)
+        assert changed is not None
+        # rounding to 1/127 of a row's largest value, at most 4 times its root mean square with 16 values a row
+        assert 0.1 < float(changed[1]) < 100 * 4 / 127 / 12**0.5
 
 
 def interrupt_after(n_pieces: int, error: type[BaseException]) -> Any:

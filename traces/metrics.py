@@ -22,6 +22,7 @@ Floats = npt.NDArray[np.float64]
 _TIMES = ("total", "forward", "sample", "gemm", "attn", "lm_head")
 _BYTES = {"f32": 4, "f16": 2, "bf16": 2, "fp16": 2, "fp32": 4, "f64": 8, "q8_0": 1.0625, "int8": 1, "fp8": 1}
 _BINS = 8
+_PACE_STEPS = 20
 
 
 class RunColumns:
@@ -50,6 +51,12 @@ class RunColumns:
         empty = {**_needed(np.zeros(0, run.dtype), run, kept), "step": np.zeros(0, np.int64)}
         self.values = {n: np.concatenate(parts) for n, parts in gathered.items()} if gathered else empty
         self.clocked = run.facts.get("clock") not in ("none", "debugger")
+        self.naive = run.facts.get("loop") == "naive"
+
+    @property
+    def fed(self) -> npt.NDArray[np.bool_]:
+        """The steps after prefill that fed something."""
+        return np.asarray((self["phase"] != PREFILL) & (self["n_tokens"] > 0))
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -60,7 +67,7 @@ class RunColumns:
 
 def _needed(rows: Any, run: Run, also: tuple[str, ...]) -> dict[str, Any]:
     out = {name: rows[name].copy() for name in ("phase", "seq_id", "n_tokens", "seq_len", "finish", *also)}
-    for name in ("n_accepted", "forward_id"):
+    for name in ("n_accepted", "n_drafted", "forward_id"):
         out[name] = rows[name].copy() if name in run.names else np.full(len(rows), -1, np.int32)
     t_ns = rows["t_ns"].astype(np.int64) if "t_ns" in run.names else np.full(len(rows), -1, np.int64)
     out["t_ns"] = np.where(t_ns < 0, -1, t_ns)
@@ -120,6 +127,9 @@ def stats(table: Table) -> dict[str, Any]:
         "tracing_ms": _sum(tracing),
         "kv_bytes": _kv_bytes(runs[0]) if len(runs) == 1 else None,
         "by_context": _by_context(runs),
+        "pace": _pace(runs),
+        "naive": _recomputed(runs),
+        "speculative": _drafted(runs),
         "floor": None,
         "requests": [r.as_json() for r in requests],
         "runs": len(runs),
@@ -272,7 +282,9 @@ def _phase(runs: list[RunColumns], requests: list[Request], prefill: bool) -> di
     tokens, spent, timed = 0, 0.0, False
     for run in runs:
         chosen = (run["phase"] == PREFILL) == prefill
-        kept = np.where(run["phase"] == VERIFY, 1 + run["n_accepted"], run["n_tokens"])
+        # what the naive loop feeds again is work, not tokens
+        fed = np.where(run.fed, 1, run["n_tokens"]) if run.naive else run["n_tokens"]
+        kept = np.where(run["phase"] == VERIFY, 1 + run["n_accepted"], fed)
         tokens += int(np.maximum(kept[chosen], 0).sum())
         total = run["total"][chosen & first_of_forward(run)].astype(np.float64)
         if run.clocked and np.isfinite(total).any():
@@ -324,29 +336,121 @@ def _unaccounted(runs: list[RunColumns]) -> tuple[float | None, float | None]:
 
 
 def _kv_bytes(run: RunColumns) -> dict[str, Any] | None:
-    """{"used", "reserved"}: bytes of the rows held at the longest moment, and of the capacity in every layer.
+    """{"used", "reserved"}: bytes of the rows held at the fullest moment by all sequences together, and of the
+    capacity, or the window, in every layer for one.
 
-    2 (keys and values) x rows x kv heads x head_dim x bytes an element.
+    2 (keys and values) x rows x kv heads x head_dim x bytes an element; or rows x the run's own kv.row_bytes.
     """
     facts = run.run.facts
+    row = _row_bytes(facts)
+    if row is None or not len(run["rows"]):
+        return None
+    capacity, layers = count(facts.get("kv"), "capacity"), _owned_layers(run.run)
+    scalar = run.run.dtype["cache_len"].shape == ()
+    used = _most_rows_held(run) * (len(layers) if scalar else 1)
+    rows = [capacity if window < 0 else min(capacity, window) for window in layers]
+    return {"used": int(used * row), "reserved": int(sum(rows) * row) if capacity >= 0 else None}
+
+
+def _row_bytes(facts: dict[str, Any]) -> float | None:
+    """Bytes of one token's keys and values in one layer."""
     model, kv = facts.get("model"), facts.get("kv")
+    if count(kv, "row_bytes") > 0:
+        return float(count(kv, "row_bytes"))
     heads, size = count(model, "n_kv_heads"), count(model, "head_dim")
     element = _BYTES.get(str(kv.get("dtype"))) if isinstance(kv, dict) else None
-    if heads < 0 or size < 0 or element is None or not len(run["rows"]):
+    return None if heads < 0 or size < 0 or element is None else 2 * heads * size * element
+
+
+def _owned_layers(run: Run) -> list[int]:
+    """For each layer that owns rows the most that it holds, -1 for as many as there are tokens."""
+    layers = run.facts.get("layers")
+    if not isinstance(layers, list) or not layers:
+        return [-1] * run.n_layers
+    kinds = [layer if isinstance(layer, dict) else {} for layer in layers]
+    owners = [kind for kind in kinds if kind.get("kind") not in ("shared", "none", "recurrent")]
+    return [count(k, "window") + max(count(k, "slack"), 0) if k.get("kind") == "window" else -1 for k in owners]
+
+
+def _most_rows_held(run: RunColumns) -> int:
+    """The most rows that all sequences held together: a sequence holds what its last step left until it gives it
+    back (its release, or where there is none its end).
+    """
+    rows, seq_id = run["rows"], run["seq_id"]
+    change = np.zeros(len(rows) + 1, np.int64)
+    releases = _releases(run)
+    order = np.argsort(seq_id, kind="stable")
+    for steps in np.split(order, np.flatnonzero(np.diff(seq_id[order])) + 1):
+        given_back = releases.get(int(seq_id[steps[0]]), [])
+        pieces = np.split(steps, np.searchsorted(steps, given_back))
+        for held, until in zip(pieces, [*given_back, None], strict=True):
+            if len(held):
+                change[held] += np.diff(rows[held], prepend=0)
+                if until is not None:
+                    change[until] -= rows[held[-1]]
+    return int(np.cumsum(change).max())
+
+
+def _releases(run: RunColumns) -> dict[int, list[int]]:
+    """For each sequence the steps before which its rows were given back."""
+    released: dict[int, list[int]] = {}
+    for step, note in run.notes:
+        if note.get("kind") == "release":
+            at = int(np.searchsorted(run["step"], step))  # steps that were damaged are not among the rows
+            released.setdefault(count(note, "seq_id"), []).append(at)
+    for i in np.flatnonzero(run["finish"]):
+        seq_id = int(run["seq_id"][i])
+        if seq_id not in released:
+            released.setdefault(seq_id, []).append(int(i) + 1)
+    return released
+
+
+def _pace(runs: list[RunColumns]) -> dict[str, Any] | None:
+    """{"steps", "first_ms", "last_ms"}: the median time of the first 20 and the last 20 steps after prefill that fed
+    something, of half of them where they are fewer than 40; None where that is nothing.
+    """
+    times = [run["total"][run.fed & first_of_forward(run)].astype(np.float64) for run in runs if run.clocked]
+    spent = np.concatenate(times) if times else np.zeros(0)
+    n = min(_PACE_STEPS, len(spent) // 2)
+    first, last = (_median(part) for part in (spent[:n], spent[len(spent) - n :]))
+    return {"steps": n, "first_ms": first, "last_ms": last} if n and first is not None and last is not None else None
+
+
+def _recomputed(runs: list[RunColumns]) -> dict[str, int] | None:
+    """{"rows", "scores"} of the naive loop, a layer (and a head): keys and values computed again though they were
+    computed before, and products of a query and a key, n (n + 1) / 2 for n tokens fed. None of another loop.
+    """
+    fed = [run["n_tokens"][run.fed].astype(np.int64) for run in runs if run.naive]
+    if not fed:
         return None
-    row = 2 * heads * size * element
-    layers = run.run.n_layers - len(_shared(run.run))
-    scalar = run.run.dtype["cache_len"].shape == ()
-    used = int(run["rows"].max()) * (layers if scalar else 1)
-    capacity = count(kv, "capacity")
-    return {"used": int(used * row), "reserved": int(capacity * layers * row) if capacity >= 0 else None}
+    n = np.concatenate(fed)
+    return {"rows": int((n - 1).sum()), "scores": int((n * (n + 1) // 2).sum())}
+
+
+def _drafted(runs: list[RunColumns]) -> dict[str, Any] | None:
+    """{"drafted", "accepted", "forwards_a_token"} of a run that verified drafts; None of another. A token is one that
+    was fed and kept after prefill.
+    """
+    verifying = [run for run in runs if (run["phase"] == VERIFY).any()]
+    if not verifying:
+        return None
+    drafted = accepted = forwards = tokens = 0
+    for run in verifying:
+        verify = run["phase"] == VERIFY
+        drafted += int(np.maximum(run["n_drafted"][verify], 0).sum())
+        kept = int(np.maximum(run["n_accepted"][verify], 0).sum())
+        accepted, tokens = accepted + kept, tokens + kept + int(run.fed.sum())
+        forwards += int((run.fed & first_of_forward(run)).sum())
+    return {"drafted": drafted, "accepted": accepted, "forwards_a_token": forwards / tokens if tokens else None}
 
 
 def _by_context(runs: list[RunColumns]) -> list[dict[str, Any]]:
-    """Median times of steps that fed one token, by the length of the sequence, in at most eight equal bins."""
+    """Median times of the steps after prefill that fed something, by the length of the sequence, in at most eight
+    equal bins; of the naive loop also what a step computes again (`_recomputed`).
+    """
     lengths, times = [], []
     for run in runs:
-        chosen = (run["phase"] != PREFILL) & (run["n_tokens"] > 0)
+        chosen = run.fed
         if run.clocked:
             lengths.append(run["seq_len"][chosen].astype(np.int64))
             gemm = run["gemm"][chosen] + np.nan_to_num(run["lm_head"][chosen])
@@ -363,9 +467,10 @@ def _by_context(runs: list[RunColumns]) -> list[dict[str, Any]]:
         if inside.any():
             gemm, attn, total = (_median(values[inside]) for values in measured)
             at = round(float(length[inside].mean()))
-            table.append(
-                {"context": at, "steps": int(inside.sum()), "gemm_ms": gemm, "attn_ms": attn, "total_ms": total}
-            )
+            row = {"context": at, "steps": int(inside.sum()), "gemm_ms": gemm, "attn_ms": attn, "total_ms": total}
+            if all(run.naive for run in runs):
+                row.update(recomputed_rows=at - 1, scores=at * (at + 1) // 2)
+            table.append(row)
     return table
 
 

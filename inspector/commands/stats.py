@@ -12,6 +12,7 @@ TTFT   request start to the first sampled token
 TPOT   (end-to-end - TTFT) / (n - 1), n > 1 tokens sent out, an end token not counted: a mean
 ITL    the gap between successive steps that sent tokens out; percentiles interpolate linearly
 GEMM   matrix products of the layers and the lm_head
+scores products of a query and a key in one head of one layer: the naive loop computes all of them again
 
 examples:
   stepscope stats a.steps
@@ -66,7 +67,8 @@ def lines(figures: dict[str, Any]) -> list[str]:
         f"{_ms(parts['inside_steps_ms'])} inside steps outside forward and sampling)"
     )
     out.append(f"tracing: {_ms(figures['tracing_ms'])} in all{_share(figures)}")
-    if figures["kv_bytes"]:
+    out += _pace(figures["pace"]) + _naive(figures["naive"]) + _speculative(figures["speculative"])
+    if figures["kv_bytes"] and not figures["naive"]:
         kv = figures["kv_bytes"]
         reserved = f" of {kv['reserved']:,} at full context" if kv["reserved"] is not None else ""
         out.append(f"KV cache: {kv['used']:,} bytes in use{reserved}")
@@ -79,6 +81,33 @@ def _share(figures: dict[str, Any]) -> str:
     return f" ({figures['tracing_ms'] / total:.2%} of the steps' time)" if figures["tracing_ms"] and total else ""
 
 
+def _pace(pace: dict[str, Any] | None) -> list[str]:
+    if pace is None:
+        return []
+    first, last, n = pace["first_ms"], pace["last_ms"], pace["steps"]
+    steps = f"first {n} steps {_ms(first)}, last {n} {_ms(last)}"
+    return [f"ms a step: {steps}{f' ({last / first:.2f} times)' if first else ''}"]
+
+
+def _naive(naive: dict[str, Any] | None) -> list[str]:
+    if naive is None:
+        return []
+    return [
+        f"no KV cache: {naive['rows']:,} rows computed again in every layer, {naive['scores']:,} query-key products "
+        "a head"
+    ]
+
+
+def _speculative(speculative: dict[str, Any] | None) -> list[str]:
+    if speculative is None:
+        return []
+    accepted, drafted = speculative["accepted"], speculative["drafted"]
+    share = f" ({accepted / drafted:.0%})" if drafted else ""
+    rate = speculative["forwards_a_token"]
+    forwards = f", {rate:.2f} forwards a token" if rate is not None else ""
+    return [f"drafts: {accepted} of {drafted} accepted{share}{forwards}"]
+
+
 def _clock(clock: str | None) -> list[str]:
     if clock == "debugger":
         return ["times were seen under a debugger: they say nothing about speed"]
@@ -88,10 +117,15 @@ def _clock(clock: str | None) -> list[str]:
 def _by_context(table: list[dict[str, Any]]) -> list[str]:
     if not table or all(row["total_ms"] is None and row["gemm_ms"] is None for row in table):
         return []
-    out = [f"{'context':>8} {'steps':>7} {'GEMM ms':>9} {'attn ms':>9} {'total ms':>9}   (medians of decode steps)"]
+    is_naive = "scores" in table[0]
+    again = f" {'rows again':>11} {'scores':>9}" if is_naive else ""
+    out = [
+        f"{'context':>8} {'steps':>7} {'GEMM ms':>9} {'attn ms':>9} {'total ms':>9}{again}   (medians of decode steps)"
+    ]
     for row in table:
         cells = [_number(row[k]) for k in ("gemm_ms", "attn_ms", "total_ms")]
-        out.append(f"{row['context']:>8} {row['steps']:>7} {cells[0]:>9} {cells[1]:>9} {cells[2]:>9}")
+        again = f" {row['recomputed_rows']:>11,} {row['scores']:>9,}" if is_naive else ""
+        out.append(f"{row['context']:>8} {row['steps']:>7} {cells[0]:>9} {cells[1]:>9} {cells[2]:>9}{again}")
     return out
 
 

@@ -151,3 +151,74 @@ def test_an_empty_trace_has_no_figures(tmp_path: Path) -> None:
     f = figures(tmp_path, [], {})
     assert f["prefill"] == {"tokens": 0, "ms": None, "tok_s": None}
     assert (f["ttft_ms"], f["itl_ms"]["p50"], f["requests"]) == (None, None, [])
+
+
+def decode(before: int, seq_id: int = 0, **values: Any) -> dict[str, Any]:
+    return step(**{"phase": 2, "seq_id": seq_id, "token_id": 1, "n_tokens": 1, "seq_before": before,
+                   "seq_len": before + 1, "total_ms": 1.0, **values})  # fmt: skip
+
+
+def test_the_naive_loop_feeds_one_token_and_computes_the_rest_again(tmp_path: Path) -> None:
+    steps = [
+        step(phase=1, n_tokens=3, seq_before=0, seq_len=3, total_ms=5.0, cache_len=[0, 0]),
+        decode(3, n_tokens=4, total_ms=10.0, cache_len=[0, 0]),
+        decode(4, n_tokens=5, total_ms=30.0, cache_len=[0, 0]),
+        decode(5, n_tokens=0, seq_len=5, total_ms=0.5, cache_len=[0, 0], finish=1),
+    ]
+    f = figures(tmp_path, steps, {0: [REQUEST]}, loop="naive", layers=[{"kind": "none"}] * 2)
+    assert f["decode"] == {"tokens": 2, "ms": 40.5, "tok_s": pytest.approx(2 / 0.0405)}
+    # 3 + 4 rows were there before; 4 x 5 / 2 + 5 x 6 / 2 products
+    assert f["naive"] == {"rows": 7, "scores": 25}
+    assert [(row["context"], row["recomputed_rows"], row["scores"]) for row in f["by_context"]] == [
+        (4, 3, 10),
+        (5, 4, 15),
+    ]
+    assert f["pace"] == {"steps": 1, "first_ms": 10.0, "last_ms": 30.0}
+    assert f["kv_bytes"] == {"used": 0, "reserved": 0}
+
+
+def test_the_pace_is_of_the_first_and_the_last_twenty_steps(tmp_path: Path) -> None:
+    f = figures(tmp_path, [decode(i, total_ms=float(i)) for i in range(100)], {})
+    assert f["pace"] == {"steps": 20, "first_ms": 9.5, "last_ms": 89.5}
+    assert f["naive"] is None and "scores" not in f["by_context"][0]
+
+
+def test_drafts_save_forwards(tmp_path: Path) -> None:
+    steps = [
+        step(phase=1, n_tokens=2, seq_before=0, seq_len=2, total_ms=5.0),
+        decode(2, phase=3, n_tokens=4, n_drafted=3, n_accepted=2, seq_len=5),
+        decode(5, phase=3, n_tokens=4, n_drafted=3, n_accepted=0, seq_len=6),
+        decode(6),
+        decode(7, n_tokens=0, seq_len=7, finish=2),
+    ]
+    f = figures(tmp_path, steps, {0: [REQUEST]})
+    # three forwards for 3 + 1 + 1 tokens
+    assert f["speculative"] == {"drafted": 6, "accepted": 2, "forwards_a_token": pytest.approx(0.6)}
+
+
+ROW = 2 * 2 * 8 * 2
+"""Bytes of a row in RUN: keys and values of two heads of 8 in f16."""
+
+
+def test_sequences_that_live_at_the_same_time_hold_rows_together(tmp_path: Path) -> None:
+    steps = [decode(9), decode(19, seq_id=1), decode(29, seq_id=2), decode(10)]
+    release = {"kind": "release", "seq_id": 1}
+    # 10, then 30, then 0's 10 and 2's 30, then 11 and 30
+    assert figures(tmp_path, steps, {2: [release]})["kv_bytes"]["used"] == 41 * 2 * ROW
+    assert figures(tmp_path, steps, {})["kv_bytes"]["used"] == 61 * 2 * ROW
+
+
+def test_who_finished_without_a_release_holds_nothing_either(tmp_path: Path) -> None:
+    steps = [decode(9, finish=1), decode(19, seq_id=1, finish=1)]
+    assert figures(tmp_path, steps, {})["kv_bytes"]["used"] == 20 * 2 * ROW
+
+
+def test_a_window_reserves_no_more_than_it_holds(tmp_path: Path) -> None:
+    layers = [{"kind": "window", "window": 16, "slack": 4}, {"kind": "full"}]
+    f = figures(tmp_path, [decode(30, cache_len=[16, 31])], {}, layers=layers)
+    assert f["kv_bytes"] == {"used": 47 * ROW, "reserved": 120 * ROW}
+
+
+def test_a_run_may_say_what_a_row_takes(tmp_path: Path) -> None:
+    f = figures(tmp_path, [decode(9)], {}, kv={"capacity": 100, "dtype": "int8", "row_bytes": 48})
+    assert f["kv_bytes"] == {"used": 10 * 2 * 48, "reserved": 100 * 2 * 48}

@@ -19,6 +19,9 @@ from engine.weights import Array
 
 KV_DTYPES = ("f32", "int8")
 
+INT8_SCALE_BYTES = 4
+"""What each int8 row of a head takes besides its values."""
+
 SPARE_ROWS = 64
 """Rows that a window layer keeps behind its window, so that as many can be taken back."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.batched import Request, Round, collect_batch, generate_batched, make_requests
-from engine.kv_cache import rounding_error
+from engine.kv_cache import INT8_SCALE_BYTES, rounding_error
 from engine.loop import (
     Context,
     Result,
@@ -220,7 +220,7 @@ def run_facts(
             "vocab_size": config.vocab_size,
         },
         "layers": _layer_facts(model, loop),
-        "kv": {"capacity": loop.capacity_of(model), "dtype": loop.kv_dtype, "unit": "rows"},
+        "kv": _kv_facts(model, loop),
         "sampler": _sampler_facts(sampler),
         "stop": {
             "eos": list(stops.eos),
@@ -250,6 +250,13 @@ def _layer_facts(model: Model, loop: LoopSettings) -> list[dict[str, Any]]:
         {"kind": "full"} if window is None else {"kind": "window", "window": window, "slack": 0}
         for window in model.config.layer_windows
     ]
+
+
+def _kv_facts(model: Model, loop: LoopSettings) -> dict[str, Any]:
+    facts = {"capacity": loop.capacity_of(model), "dtype": loop.kv_dtype, "unit": "rows"}
+    if loop.kv_dtype == "int8":
+        facts["row_bytes"] = 2 * model.config.n_kv_heads * (model.config.head_dim + INT8_SCALE_BYTES)
+    return facts
 
 
 def _first_full(model: Model, loop: LoopSettings) -> int:

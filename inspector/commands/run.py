@@ -9,11 +9,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from inspector.generating import Printer, add_cache, add_loop, add_sampling, add_stops, loop_of, sampler_of
 
 if TYPE_CHECKING:
+    from engine.loop import Result, StopSettings
+    from engine.loop_settings import LoopSettings
     from engine.model import Model
-    from engine.sampling import SamplerSettings
 
 HELP = "generate with the reference engine and record every step"
 EPILOG = """\
@@ -26,6 +29,9 @@ examples:
   stepscope run smollm2 -p "What is the capital of France?"
   stepscope run MODEL --prompt-ids 1,2,3 --ignore-eos --max-new-tokens 100
   stepscope run MODEL -p "A poem" --temperature 0.8 --top-p 0.95 --seed 7
+  stepscope run MODEL -p "Count to forty" --loop naive          what a KV cache saves
+  stepscope run MODEL --prompt-file code.txt --loop speculative --draft-k 8
+  stepscope run MODEL -p "Count to ten" -p "Name three months"  both together, batched
 """
 _INTERRUPTED = 130
 _PROMPT_CHARACTERS = 16 << 20  # no context is longer, and /dev/zero has an end
@@ -41,7 +47,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Hugging Face cache; without, demo, the embedded one",
     )
     prompt = parser.add_mutually_exclusive_group(required=True)
-    prompt.add_argument("-p", "--prompt", metavar="TEXT", help="what to ask, put through the model's chat template")
+    prompt.add_argument(
+        "-p",
+        "--prompt",
+        metavar="TEXT",
+        action="append",
+        help="what to ask, put through the model's chat template; several run together, batched",
+    )
+    prompt.add_argument("--prompts-file", metavar="FILE", help="several, one a line, - for standard input")
     prompt.add_argument("--prompt-file", metavar="FILE", help="the same from a file, - for standard input")
     prompt.add_argument("--prompt-ids", metavar="IDS", help="exact token ids, 1,2,3")
     parser.add_argument("--raw", action="store_true", help="feed the text as it is, without the chat template")
@@ -50,33 +63,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-trace", action="store_true", help="generate only")
     parser.add_argument("--live", action="store_true", help="show the steps while they happen")
     parser.add_argument("--theme", metavar="NAME", help="other colours for --live, such as textual-light")
-    _stops(parser.add_argument_group("when to stop"))
-    _sampling(
-        parser.add_argument_group(
-            "sampling",
-            "greedy unless a temperature above 0 is given; what then stays "
-            "open is taken from the model's generation_config.json",
-        )
-    )
-
-
-def _stops(group: Any) -> None:
-    group.add_argument("--max-new-tokens", metavar="N", type=int, default=256, help="at most N tokens (default 256)")
-    group.add_argument("--ignore-eos", action="store_true", help="go on after an end token, to --max-new-tokens")
-    group.add_argument(
-        "--stop", metavar="TEXT", action="append", default=[], help="stop where TEXT appears; repeatable"
-    )
-
-
-def _sampling(group: Any) -> None:
-    group.add_argument("--temperature", metavar="T", type=float, default=0.0, help="0 or less is greedy (default)")
-    group.add_argument("--top-k", metavar="K", type=int, help="only the K best; 0 is off")
-    group.add_argument("--top-p", metavar="P", type=float, help="only the best that together reach P; 1 is off")
-    group.add_argument("--min-p", metavar="P", type=float, help="only those at least P times as likely as the best")
-    group.add_argument(
-        "--repetition-penalty", metavar="R", type=float, help="divide the logits of ids that came before"
-    )
-    group.add_argument("--seed", metavar="N", type=int, help="repeat the same draw")
+    add_stops(parser.add_argument_group("when to stop"))
+    add_sampling(parser)
+    loop = parser.add_argument_group("loop and cache")
+    add_loop(loop)
+    add_cache(loop)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,48 +93,104 @@ def _generate(args: argparse.Namespace) -> int:
     if args.model is None:
         # products of the embedded model's size are over before a second thread wakes; numpy reads this when it loads
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from engine.loop import StopSettings, run_generation
+    from engine.loop import StopSettings
     from engine.model import DEMO_MODEL, load_model
     from engine.model_names import find_model
-    from engine.tracing import record_generation
     from inspector.names import new_run
 
-    prompt = _prompt_text(args)
+    prompts = _prompt_texts(args)
+    loop = loop_of(args, _loop_kind(args, prompts))
     model = load_model(DEMO_MODEL if args.model is None else find_model(args.model))
-    text, ids = _prompt(args, model, prompt)
     stops = StopSettings(model.defaults.eos, args.max_new_tokens, tuple(args.stop), args.ignore_eos)
-    sampler = _sampler(args, model)
-    show = _Printer()
-    if args.no_trace:
-        result = run_generation(model, ids, sampler, stops, on_text=show)
+    trace = None if args.no_trace else args.output or new_run()
+    chosen = [_prompt(args, model, prompt) for prompt in prompts]
+    results = (_together if loop.kind == "batched" else _alone)(args, model, chosen, stops, loop, trace)
+    if trace is not None:
+        n = sum(len(result.tokens) for result in results)
+        finish = ", ".join(result.finish for result in results[:8]) + (", …" if len(results) > 8 else "")
+        print(f"stepscope: {trace}: {n} tokens, finish={finish}", file=sys.stderr)
+    return _INTERRUPTED if any(result.finish == "abort" for result in results) else 0
+
+
+Chosen = list[tuple[str | None, list[int]]]
+"""(text, ids) of every prompt."""
+
+
+def _alone(
+    args: argparse.Namespace, model: Model, prompts: Chosen, stops: StopSettings, loop: LoopSettings, trace: str | None
+) -> list[Result]:
+    """One prompt, its text shown as it comes."""
+    from engine.loop import run_generation
+    from engine.tracing import record_generation
+
+    [(text, ids)] = prompts
+    sampler, show = sampler_of(args, model), Printer()
+    if trace is None:
+        result = run_generation(model, ids, sampler, stops, on_text=show, loop=loop)
     else:
-        path = args.output or new_run()
-        result = record_generation(model, ids, sampler, stops, path, prompt_text=text, on_text=show)
+        result = record_generation(model, ids, sampler, stops, trace, prompt_text=text, on_text=show, loop=loop)
     show.end()
-    if not args.no_trace:
-        print(f"stepscope: {path}: {len(result.tokens)} tokens, finish={result.finish}", file=sys.stderr)
-    return _INTERRUPTED if result.finish == "abort" else 0
+    return [result]
 
 
-def _prompt_text(args: argparse.Namespace) -> str | None:
-    """The text asked for, read before a large model is. None where ids were given."""
+def _together(
+    args: argparse.Namespace, model: Model, prompts: Chosen, stops: StopSettings, loop: LoopSettings, trace: str | None
+) -> list[Result]:
+    """Several prompts; each answer is shown whole, behind its number, when all are over."""
+    from engine.batched import run_batch
+    from engine.tracing import record_batch
+
+    sampler, show = sampler_of(args, model), Printer()
+    texts, ids = [text for text, _ in prompts], [ids for _, ids in prompts]
+    if trace is None:
+        results = run_batch(model, ids, sampler, stops, loop)
+    else:
+        results = record_batch(model, ids, sampler, stops, trace, texts, loop=loop)
+    for seq_id, result in enumerate(results):
+        show(f"[{seq_id}] {result.text}")
+        show.end()
+    return results
+
+
+def _loop_kind(args: argparse.Namespace, prompts: list[str | None]) -> str:
     from inspector.cli import UsageError
 
-    if args.prompt_file is None:
-        prompt: str | None = args.prompt
-    elif args.prompt_file == "-":
-        prompt = sys.stdin.read(_PROMPT_CHARACTERS)
-    else:
-        try:
-            with open(args.prompt_file, encoding="utf-8") as file:
-                prompt = file.read(_PROMPT_CHARACTERS)
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{args.prompt_file}: not UTF-8 text (byte {error.start})") from None
-    if prompt is not None and any(0xD800 <= ord(c) <= 0xDFFF for c in prompt):
+    if args.loop in (None, "batched"):
+        return args.loop or ("batched" if len(prompts) > 1 else "cached")
+    if len(prompts) > 1:
+        raise UsageError(f"--loop {args.loop} runs one prompt, here are {len(prompts)}; use --loop batched")
+    return str(args.loop)
+
+
+def _prompt_texts(args: argparse.Namespace) -> list[str | None]:
+    """The texts asked for, read before a large model is; a single None where ids were given."""
+    from inspector.cli import UsageError
+
+    if args.prompt_ids is not None:
+        return [None]
+    prompts: list[str] = args.prompt or []
+    if args.prompt_file is not None:
+        prompts = [_read(args.prompt_file)]
+    elif args.prompts_file is not None:
+        prompts = [line for line in _read(args.prompts_file).splitlines() if line.strip()]
+    if any(0xD800 <= ord(c) <= 0xDFFF for prompt in prompts for c in prompt):
         raise UsageError("the prompt is not UTF-8 text")
-    if prompt is not None and not prompt.strip():
+    if not prompts or not all(prompt.strip() for prompt in prompts):
         raise UsageError("the prompt is empty; give at least one word")
-    return prompt
+    return list(prompts)
+
+
+def _read(name: str) -> str:
+    """The text of a file, - for standard input."""
+    from inspector.cli import UsageError
+
+    if name == "-":
+        return sys.stdin.read(_PROMPT_CHARACTERS)
+    try:
+        with open(name, encoding="utf-8") as file:
+            return file.read(_PROMPT_CHARACTERS)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: not UTF-8 text (byte {error.start})") from None
 
 
 def _prompt(args: argparse.Namespace, model: Model, prompt: str | None) -> tuple[str | None, list[int]]:
@@ -167,40 +214,6 @@ def _ids(words: str) -> list[int]:
         raise UsageError(f"--prompt-ids takes numbers like 1,2,3, not {words!r}") from None
 
 
-def _sampler(args: argparse.Namespace, model: Model) -> SamplerSettings:
-    from engine.sampling import resolve_sampling
-
-    return resolve_sampling(
-        model.defaults.sampling,
-        temperature=args.temperature,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        min_p=args.min_p,
-        repetition_penalty=args.repetition_penalty,
-        seed=args.seed,
-    )
-
-
-class _Printer:
-    """Text to standard output as it comes; at a terminal nothing that the terminal would obey."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stdout.isatty()
-        self._line_open = False
-
-    def __call__(self, text: str) -> None:
-        from inspector.text import visible
-
-        sys.stdout.write(visible(text, keep_newlines=True) if self._terminal else text)
-        sys.stdout.flush()
-        self._line_open = not text.endswith("\n")
-
-    def end(self) -> None:
-        """What comes next, a prompt or another program's line, begins on a line of its own."""
-        if self._line_open:
-            sys.stdout.write("\n")
-
-
 def _live(args: argparse.Namespace) -> int:
     """The engine as a process of its own, its file followed by the TUI: a crash of either harms not the other."""
     from inspector.cli import UsageError, complain, words_without
@@ -208,7 +221,7 @@ def _live(args: argparse.Namespace) -> int:
 
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("--live needs a terminal; without one, `run` and then `show` the trace")
-    if args.prompt_file == "-":
+    if "-" in (args.prompt_file, args.prompts_file):
         raise UsageError("--live needs standard input for its keys; give the prompt as -p or a file")
     from inspector.tui.app import run_app
 
@@ -231,7 +244,7 @@ def _live(args: argparse.Namespace) -> int:
                 engine.terminate()
             code = engine.wait()
         said.seek(0)
-        show = _Printer()
+        show = Printer()
         show(said.read().decode("utf-8", "replace"))
         show.end()
         complained.seek(0)

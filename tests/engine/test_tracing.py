@@ -284,7 +284,8 @@ class TestLoops:
 
     def test_int8_says_what_it_cost(self, qwen2: Model, path: Path) -> None:
         trace = self.trace(qwen2, path, list(range(1, 60)), 3, kv_dtype="int8")
-        assert trace.run["kv"]["dtype"] == "int8"
+        # keys and values, 2 heads, 16 values and a scale of 4 bytes
+        assert trace.run["kv"] == {"capacity": 1024, "dtype": "int8", "unit": "rows", "row_bytes": 2 * 2 * 20}
         text = trace.note("message")["text"]
         changed = re.fullmatch(r"int8 KV cache: rounding changed the rows by ([0-9.]+)% \(relative RMS\)", text)
         assert changed is not None

@@ -79,7 +79,8 @@ def record_generation(
     with TraceWriter(path, run_facts(model, settings, stops, loop), flush=flush) as writer:
         writer.note("source", **_loop_source(loop))
         context = Context([], model.new_cache(loop.capacity_of(model), loop.kv_dtype))
-        result = record_request(writer, 0, context, model, prompt_ids, settings, stops, loop, prompt_text, on_text)
+        pick = make_sampler(settings)
+        result = record_request(writer, 0, context, model, prompt_ids, pick, stops, loop, prompt_text, on_text)
         writer.note("release", seq_id=0)
         note_rounding(writer, context)
         return result
@@ -91,7 +92,7 @@ def record_request(
     context: Context,
     model: Model,
     prompt_ids: Sequence[int],
-    sampler: SamplerSettings,
+    sampler: Sampler,
     stops: StopSettings,
     loop: LoopSettings,
     prompt_text: str | None = None,
@@ -102,7 +103,7 @@ def record_request(
     context: what its cache holds already, the reused prefix; it grows with the request.
     """
     writer.note("request", **_request(writer, seq_id, prompt_ids, prompt_text, stops, len(context.ids)))
-    steps = recorded_steps(writer, model, prompt_ids, make_sampler(sampler), stops, loop, context, seq_id)
+    steps = recorded_steps(writer, model, prompt_ids, sampler, stops, loop, context, seq_id)
     finish = "error"
     try:
         result = collect(steps, len(prompt_ids), stops, model.tokenizer, on_text)

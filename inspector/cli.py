@@ -16,7 +16,21 @@ from collections.abc import Sequence
 FINE, NO, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 INTERRUPTED = 130
 
-VERBS = ("run", "view", "show", "check", "stats", "diff", "record-set", "rule", "import", "export", "probe", "gdb")
+VERBS = (
+    "run",
+    "chat",
+    "view",
+    "show",
+    "check",
+    "stats",
+    "diff",
+    "record-set",
+    "rule",
+    "import",
+    "export",
+    "probe",
+    "gdb",
+)
 _MODULES = {"import": "import_", "record-set": "record_set"}
 
 EPILOG = """\
@@ -47,13 +61,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _settle_streams() -> None:
-    """Streams that cannot fail on a character (a ␣ in an ASCII terminal) and that are there (`>&-`)."""
-    for name in ("stdout", "stderr"):
+    """Streams that cannot fail on a character (a ␣ in an ASCII terminal, a byte that is no UTF-8) and that are there
+    (`>&-`).
+    """
+    for name, mode, errors in (
+        ("stdin", "r", "surrogateescape"),
+        ("stdout", "w", "backslashreplace"),
+        ("stderr", "w", "backslashreplace"),
+    ):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - lives as long as the process
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - lives as long as the process
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=errors)
 
 
 def _joined(words: list[str]) -> list[str]:

@@ -107,6 +107,11 @@ def sampler_of(args: argparse.Namespace, model: Model) -> SamplerSettings:
     )
 
 
+def is_text(prompt: str) -> bool:
+    """Whether it came from UTF-8: bytes that are none arrive as halves of surrogate pairs."""
+    return not any(0xD800 <= ord(c) <= 0xDFFF for c in prompt)
+
+
 class Printer:
     """Text to standard output as it comes; at a terminal nothing that the terminal would obey."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from inspector.generating import Printer, add_cache, add_loop, add_sampling, add_stops, loop_of, sampler_of
+from inspector.generating import Printer, add_cache, add_loop, add_sampling, add_stops, is_text, loop_of, sampler_of
 
 if TYPE_CHECKING:
     from engine.loop import Result, StopSettings
@@ -173,7 +173,7 @@ def _prompt_texts(args: argparse.Namespace) -> list[str | None]:
         prompts = [_read(args.prompt_file)]
     elif args.prompts_file is not None:
         prompts = [line for line in _read(args.prompts_file).splitlines() if line.strip()]
-    if any(0xD800 <= ord(c) <= 0xDFFF for prompt in prompts for c in prompt):
+    if not all(map(is_text, prompts)):
         raise UsageError("the prompt is not UTF-8 text")
     if not prompts or not all(prompt.strip() for prompt in prompts):
         raise UsageError("the prompt is empty; give at least one word")

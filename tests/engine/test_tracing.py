@@ -18,8 +18,10 @@ from engine.sampling import SamplerSettings
 from engine.tracing import record_generation
 from tests.engine.conftest import ORACLE, oracle_model
 from traces.check import Checker
+from traces.columnar import check_table
 from traces.fields import FINISH_NAMES, PHASE_NAMES
 from traces.reader import Reader, Source
+from traces.table import Table
 
 
 class Trace(NamedTuple):
@@ -56,6 +58,8 @@ def read(path: Path) -> Trace:
             checker.note(value)
         elif kind == "end":
             end = value
+    # step by step and over columns alike
+    assert check_table(Table(path)).as_json() == checker.report.as_json()
     return Trace(run, steps, notes, end, checker.report.verdict)
 
 

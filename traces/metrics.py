@@ -132,6 +132,7 @@ def stats(table: Table) -> dict[str, Any]:
         "speculative": _drafted(runs),
         "floor": None,
         "requests": [r.as_json() for r in requests],
+        "messages": [str(note.get("text")) for run in runs for _, note in run.notes if note.get("kind") == "message"],
         "runs": len(runs),
     }
 

@@ -6,6 +6,9 @@ import argparse
 import json
 from typing import Any
 
+from inspector.text import visible
+
+_MESSAGES = 8
 HELP = "print rates, latencies and where the time went"
 EPILOG = """\
 TTFT   request start to the first sampled token
@@ -72,6 +75,7 @@ def lines(figures: dict[str, Any]) -> list[str]:
         kv = figures["kv_bytes"]
         reserved = f" of {kv['reserved']:,} at full context" if kv["reserved"] is not None else ""
         out.append(f"KV cache: {kv['used']:,} bytes in use{reserved}")
+    out += [visible(text) for text in figures["messages"][:_MESSAGES]]
     return out + _by_context(figures["by_context"]) + _clock(figures["clock"])
 
 

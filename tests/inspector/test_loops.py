@@ -85,7 +85,8 @@ def test_drafts_are_told(tmp_path: Path) -> None:
 
 def test_what_int8_cost_stands_in_the_trace(tmp_path: Path) -> None:
     run(tmp_path, "-p", COUNT, "--kv-dtype", "int8")
-    notes = json.loads(stepscope("show", "a.steps", "--json", cwd=tmp_path).stdout)["notes"]
-    assert any("int8 KV cache: rounding changed" in note.get("text", "") for note in notes)
+    [message] = stats(tmp_path)["messages"]
+    assert message.startswith("int8 KV cache: rounding changed the rows by 0.")
+    assert message in stepscope("stats", "a.steps", cwd=tmp_path).stdout
     # 61 rows in 4 layers: keys and values, 2 heads, 32 values and a scale
     assert stats(tmp_path)["kv_bytes"]["used"] == 61 * 4 * 2 * 2 * 36

@@ -175,26 +175,30 @@ def recorded_rounds(
         if steps is None:
             return
         total_ns = time.perf_counter_ns() - began
-        sampled = dict(zip([step.seq_id for step in steps if step.pick], watch.sample_ns, strict=True))
-        alone_ns = sum(sampled[step.seq_id] for step in steps if not step.n_tokens)
-        place = 0
-        for step in steps:
-            values: dict[str, Any] = {"seq_id": step.seq_id, "t_ns": t_ns, **state_of(step, token_bytes)}
-            if step.pick:
-                values["sample_ms"] = to_ms(sampled[step.seq_id])
-            if step.n_tokens:
-                values.update(watch.measured(place), total_ms=to_ms(total_ns - alone_ns), forward_id=forward_id)
-                place += 1
-            else:
-                values["total_ms"] = values["sample_ms"]
-            if step.phase == "prefill" and not step.seq_before:
-                values["n_reused"] = 0
-            writer.step(**values)
+        for step, values in zip(steps, _shared_times(watch, steps, total_ns, forward_id), strict=True):
+            writer.step(seq_id=step.seq_id, t_ns=t_ns, **state_of(step, token_bytes), **values)
             if step.finish:
                 unfinished.discard(step.seq_id)
                 writer.note("release", seq_id=step.seq_id)
-        forward_id += bool(place)
+        forward_id += any(step.n_tokens for step in steps)
         yield steps
+
+
+def _shared_times(watch: Watch, steps: Round, total_ns: int, forward_id: int) -> Iterator[dict[str, Any]]:
+    """What each step of a round measured, by field name; `total_ns` is the whole round's."""
+    sampled = dict(zip([step.seq_id for step in steps if step.pick], watch.sample_ns, strict=True))
+    together_ns = total_ns - sum(sampled[step.seq_id] for step in steps if not step.n_tokens)
+    place = 0
+    for step in steps:
+        values: dict[str, Any] = {"sample_ms": to_ms(sampled[step.seq_id])} if step.pick else {}
+        if step.n_tokens:
+            values.update(watch.measured(place), total_ms=to_ms(together_ns), forward_id=forward_id)
+            place += 1
+        else:
+            values["total_ms"] = values["sample_ms"]
+        if step.phase == "prefill" and not step.seq_before:
+            values["n_reused"] = 0
+        yield values
 
 
 def note_rounding(writer: TraceWriter, context: Context) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.batched import run_batch
 from engine.demo import requests
 from engine.loop import Result, StopSettings, generate, run_generation
+from engine.loop_settings import LoopSettings
 from engine.model import DEMO_MODEL, Model, load_model
 from engine.sampling import SamplerSettings, make_sampler
 
@@ -69,6 +71,29 @@ def test_the_canonical_request_is_six_letters_and_its_own_eos(model: Model) -> N
 def test_the_number_of_steps_depends_on_the_request(model: Model, request_text: str, expected: str) -> None:
     result = answer(model, request_text)
     assert (result.text, result.finish) == (expected, "eos")
+
+
+ASKED = (CANONICAL, "Count down from 10", "What are the letters of the alphabet?", "Hello!")
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        LoopSettings("naive"),
+        LoopSettings("speculative"),
+        LoopSettings("speculative", draft_k=2, prefill_chunk=7),
+        LoopSettings(prefill_chunk=5, kv_dtype="int8"),
+    ],
+    ids=lambda loop: f"{loop.kind}-{loop.kv_dtype}-{loop.prefill_chunk}",
+)
+def test_every_loop_gives_the_same_answer(model: Model, loop: LoopSettings) -> None:
+    for request in ASKED:
+        assert run_generation(model, prompt_ids(model, request), loop=loop) == answer(model, request)
+
+
+def test_a_batch_gives_the_same_answers(model: Model) -> None:
+    together = run_batch(model, [prompt_ids(model, request) for request in ASKED])
+    assert together == [answer(model, request) for request in ASKED]
 
 
 def test_every_list_item_is_one_token(model: Model) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from traces.context import VERIFY, Facts, PoolState, SequenceState, StepView, count
+from traces.context import VERIFY, Facts, PoolState, SequenceView, count
 from traces.fields import ABSENT_I64
-from traces.rules import RULES, Finding, Rule
+from traces.rules import RULES, Case, Finding, Rule
 
 FIRST_FAILURES = 100
 
@@ -44,10 +44,10 @@ class Failure(NamedTuple):
 
 
 class RuleResult:
-    """One rule's verdict on a trace."""
+    """One rule's verdict on a trace. judged: the steps it applies to."""
 
     def __init__(self) -> None:
-        self.passed = self.failed = self.unknown = 0
+        self.judged = self.failed = self.unknown = 0
         self.why_unknown: Optional[str] = None
         self.failures: List[Failure] = []
         self.why_at = math.inf
@@ -59,6 +59,11 @@ class RuleResult:
             self.why_at, self.why_unknown = at, why()
 
     @property
+    def passed(self) -> int:
+        """Steps on which the rule holds."""
+        return self.judged - self.failed - self.unknown
+
+    @property
     def verdict(self) -> str:
         """fail where a step fails; unknown where steps should be judged and none could be; else pass."""
         if self.failed:
@@ -68,7 +73,7 @@ class RuleResult:
     @property
     def applies(self) -> bool:
         """Whether there was anything to judge; without, the pass is shown as n/a."""
-        return bool(self.passed or self.failed or self.unknown)
+        return self.judged > 0
 
 
 class Report:
@@ -119,12 +124,12 @@ class Report:
 
 
 _MISSING: Dict[str, Callable[[Any], Any]] = {
-    "layers": lambda s: not s.layers_known,
-    "request": lambda s: not s.state.has_request,
-    "prompt_tokens and n_reused in it": lambda s: s.state.has_request and (s.prompt_tokens < 0 or s.n_reused < 0),
-    "kv.capacity": lambda s: s.capacity < 0,
-    "model.vocab_size": lambda s: s.vocab_size < 0,
-    "stop.eos": lambda s: not s.eos_known,
+    "layers": lambda s: not s.facts.layers_known,
+    "request": lambda s: not s.has_request,
+    "prompt_tokens and n_reused in it": lambda s: s.has_request and (s.prompt_tokens < 0 or s.n_reused < 0),
+    "kv.capacity": lambda s: s.facts.capacity < 0,
+    "model.vocab_size": lambda s: s.facts.vocab_size < 0,
+    "stop.eos": lambda s: not s.facts.eos_known,
     "max_new_tokens": lambda s: s.max_new_tokens < 0,
     "no gap": lambda s: s.gap or s.gapped,
     "cache_len": lambda s: s.cache_first < 0,
@@ -157,28 +162,67 @@ def why_unknown(rule: Rule, step: Any, absent: Dict[str, str]) -> str:
     return "; ".join(words.get(need, need + " absent") for need in lacking)
 
 
+class _Occasion:
+    """The rules that judge the same steps of a run. Nearly every step passes nearly every rule, so what is counted is
+    the steps, and what did not pass; `count` gives the sums to the results.
+
+    tests: of the rules that can tell. untold: those that never can in this run.
+    """
+
+    def __init__(self, when: Callable[[Any], Any], facts: Facts, cases: List[Tuple[Rule, Case, RuleResult]]) -> None:
+        self.when = when
+        self.tests = [(case.test, rule) for rule, case, _ in cases if rule.can_tell(facts)]
+        self.untold = [(rule, result) for rule, _, result in cases if not rule.can_tell(facts)]
+        self.steps = 0
+        self._results = [result for _, _, result in cases]
+        self._counted = 0
+
+    def count(self) -> None:
+        """Bring the results up to date."""
+        n, self._counted = self.steps - self._counted, self.steps
+        for result in self._results:
+            result.judged += n
+        for _, result in self.untold:
+            result.unknown += n
+
+
 class Checker:
     """Rules over a trace as it comes, one step at a time."""
 
     def __init__(self, rules: Optional[Iterable[Rule]] = None, limit: Optional[int] = FIRST_FAILURES) -> None:
         self.rules = list(RULES.values()) if rules is None else list(rules)
-        self.report = Report(self.rules, limit)
+        self._report = Report(self.rules, limit)
+        self._occasions: List[_Occasion] = []
         self.index = 0
-        self._codes = {rule.code for rule in self.rules}
+        self._order = {rule.code: at for at, rule in enumerate(self.rules)}
         self.start_run({})
 
     def start_run(self, run: Dict[str, Any]) -> None:
         """A RUN frame: what follows has nothing to do with what came before."""
+        for occasion in self._occasions:
+            occasion.count()
         self.facts = Facts(run)
-        self.sequences: Dict[int, SequenceState] = {}
+        self.sequences: Dict[int, SequenceView] = {}
         self.pool = PoolState(self.facts)
         self.absent: Dict[str, str] = {}
+        kinds: Dict[Callable[[Any], Any], List[Tuple[Rule, Case, RuleResult]]] = {}
+        for rule in self.rules:
+            for case in rule.cases if rule.concerns(self.facts) else ():
+                kinds.setdefault(case.when, []).append((rule, case, self._report.results[rule.code]))
+        self._occasions = [_Occasion(when, self.facts, cases) for when, cases in kinds.items()]
 
-    def sequence(self, seq_id: int) -> SequenceState:
-        """The state of a sequence. One that was never spoken of is fresh; behind a gap its beginning may be lost."""
+    @property
+    def report(self) -> Report:
+        """The verdicts so far."""
+        for occasion in self._occasions:
+            occasion.count()
+        return self._report
+
+    def sequence(self, seq_id: int) -> SequenceView:
+        """What is known of a sequence. One that was never spoken of is fresh; behind a gap its beginning may be lost."""
         if seq_id not in self.sequences:
-            state = self.sequences[seq_id] = SequenceState(self.facts)
-            state.gap = state.gapped = self.pool.gapped
+            sequence = self.sequences[seq_id] = SequenceView(self.facts, self.pool)
+            sequence.gap = sequence.gapped = self.pool.gapped
         return self.sequences[seq_id]
 
     def note(self, note: Dict[str, Any]) -> List[Failure]:
@@ -189,7 +233,7 @@ class Checker:
         elif kind == "gap" and seq_id < 0:
             self.gap()
         elif kind == "request":
-            self.sequences[seq_id] = SequenceState(self.facts)
+            self.sequences[seq_id] = SequenceView(self.facts, self.pool)
             self.sequences[seq_id].request(note)
             self.pool.active.add(seq_id)
         elif kind == "totals":
@@ -210,25 +254,37 @@ class Checker:
 
     def step(self, record: Dict[str, Any]) -> List[Failure]:
         """One record (Decoder.raw). Returns what it broke, in the order of the rules."""
-        state = self.sequence(record["seq_id"])
-        view = StepView(self.facts, record, state, self.pool, self.index)
-        broken = []
-        for rule in self.rules:
-            if not rule.when(view):
+        view = self.sequences.get(record["seq_id"]) or self.sequence(record["seq_id"])
+        view.enter(record, self.index)
+        broken: List[Failure] = []
+        for occasion in self._occasions:
+            if not occasion.when(view):
                 continue
-            known, ok = rule.test(view)
-            result = self.report.results[rule.code]
-            if not known:
-                result.add_unknown(1, self.index, lambda: why_unknown(rule, view, self.absent))  # noqa: B023 - called now
-            elif ok:
-                result.passed += 1
-            else:
-                index = state.index if rule.at_previous else self.index
-                broken.append(Failure(rule.code, index, view.seq_id, rule.explain(view)))
-                self.report.add(broken[-1])
-        view.close(self.pool)
+            if not occasion.steps:
+                for rule, _ in occasion.untold:
+                    self._unknown(rule, view, counted=0)
+            occasion.steps += 1
+            for test, rule in occasion.tests:
+                known, ok = test(view)
+                if not known:
+                    self._unknown(rule, view)
+                elif not ok:
+                    broken.append(self._broken(rule, view))
+        view.leave()
         self.index += 1
+        if len(broken) > 1:
+            broken.sort(key=lambda failure: self._order[failure.code])
         return broken
+
+    def _broken(self, rule: Rule, view: SequenceView) -> Failure:
+        index = view.prev_index if rule.at_previous else self.index
+        failure = Failure(rule.code, index, view.seq_id, rule.explain(view))
+        self._report.add(failure)
+        return failure
+
+    def _unknown(self, rule: Rule, view: SequenceView, counted: int = 1) -> None:
+        result = self._report.results[rule.code]
+        result.add_unknown(counted, self.index, lambda: why_unknown(rule, view, self.absent))
 
     def skip(self, steps: int) -> None:
         """Damage took the place of this many steps."""
@@ -236,18 +292,17 @@ class Checker:
         self.gap()
 
     def _judged(self, code: str, verdict: Optional[Tuple[bool, bool, Finding]], seq_id: int) -> List[Failure]:
-        if verdict is None or code not in self._codes:
+        if verdict is None or code not in self._order:
             return []
         known, ok, finding = verdict
-        result = self.report.results[code]
+        result = self._report.results[code]
+        result.judged += 1
         if not known:
             why = "a count is absent, or steps before it were not recorded"
             result.add_unknown(1, self.index - 0.5, lambda: why)
-        elif ok:
-            result.passed += 1
-        else:
+        elif not ok:
             failure = Failure(code, self.index - 1 if self.index else None, seq_id, finding)
-            self.report.add(failure)
+            self._report.add(failure)
             return [failure]
         return []
 

@@ -91,19 +91,25 @@ def _check_rows(checker: Checker, rows: Any, first_step: int, notes: list[tuple[
         return
     columns = Columns(checker, rows, first_step, notes)
     for rule in checker.rules:
-        _judge(checker, columns, rule)
+        if rule.concerns(columns.facts):
+            _judge(checker, columns, rule)
     columns.leave()
 
 
 def _judge(checker: Checker, columns: Columns, rule: Rule) -> None:
-    applies = columns.column(rule.when(columns))
-    if not applies.any():
-        return
-    known, ok = (columns.column(part) for part in rule.test(columns))
+    n, can_tell = columns.n, rule.can_tell(columns.facts)
+    judged, unknown, failed = (np.zeros(n, np.bool_) for _ in range(3))
+    for case in rule.cases:
+        applies = columns.column(case.when(columns))
+        if not applies.any():
+            continue
+        known, ok = (columns.column(part) for part in (case.test(columns) if can_tell else (False, True)))
+        judged |= applies
+        unknown |= applies & ~known
+        failed |= applies & known & ~ok
     result = checker.report.results[rule.code]
-    unknown, failed = applies & ~known, applies & known & ~ok
     n_unknown, n_failed = int(unknown.sum()), int(failed.sum())
-    result.passed += int(applies.sum()) - n_unknown - n_failed
+    result.judged += int(judged.sum())
     if n_unknown:
         i = int(np.argmax(unknown))
         result.add_unknown(n_unknown, columns.first_step + i, lambda: why_unknown(rule, columns.at(i), checker.absent))

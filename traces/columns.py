@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from traces.context import DECODE, NO_END, PREFILL, VERIFY, Facts, SequenceState, StepView, View, WindowRows, count
+from traces.context import DECODE, NO_END, PREFILL, VERIFY, Facts, PoolState, SequenceView, View, WindowRows, count
 from traces.fields import ABSENT_I64
 
 if TYPE_CHECKING:
@@ -22,15 +22,21 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+_CONTEXT = (
+    "first gap gapped removed shifts shift_discard shift_keep prev_len prev_first prev_t_ns prev_forward_id prev_index "
+    "prefill_ended prompt_tokens prompt_fed prompt_fed_known n_reused max_new_tokens kept kept_known generated "
+    "generated_known finished interleaved"
+).split()
+
+
 class Columns(View):
     """The names of context.View for a chunk of steps of one run, as columns."""
 
     _prev_phase: Any
 
     def __init__(self, checker: Checker, rows: Any, first_step: int, notes: list[tuple[int, dict[str, Any]]]) -> None:
-        self._checker, self._rows, self.first_step, self._n = checker, rows, first_step, len(rows)
+        self._checker, self._rows, self.first_step, self.n = checker, rows, first_step, len(rows)
         self.facts: Facts = checker.facts
-        self.__dict__.update(self.facts.__dict__)
         self.names = frozenset(rows.dtype.names or ())
         for name in ("phase", "finish", "seq_id", "n_tokens", "seq_before", "seq_len", "n_drafted", "n_accepted",
                      "draft_cache_len", "write_pos", "kv_used", "kv_free", "forward_id"):  # fmt: skip
@@ -39,27 +45,38 @@ class Columns(View):
         t_ns = self._ints("t_ns", -1)
         self.t_ns = np.where(t_ns < 0, -1, t_ns)  # U64 beyond the range of I64 is absent
         self._times: dict[str, Any] = {}
-        self._lives: list[SequenceState] = []
+        self._lives: list[SequenceView] = []
         self._lives_of: dict[int, list[tuple[int, int]]] = {}
+        self.derive()
         self._context(notes)
 
     def column(self, value: Any) -> Bools:
         """A test's result as a column, also where it was one bool for all."""
-        return np.broadcast_to(np.asarray(value, np.bool_), (self._n,))
+        return np.broadcast_to(np.asarray(value, np.bool_), (self.n,))
 
-    def at(self, i: int) -> Any:
-        """One step of the chunk on plain ints, for words about it."""
-        return _Row(self, i)
+    def at(self, i: int) -> SequenceView:
+        """One step of the chunk on plain ints, with the context that the columns hold: for words about it."""
+        life, before = self._lives[int(self._life[i])], int(self._prev[i])
+        view = SequenceView(self.facts, PoolState(self.facts))
+        view.index, view.has_request = self.first_step + i, life.has_request
+        for name in _CONTEXT:
+            setattr(view, name, getattr(self, name)[i].item())
+        rows = self._layer_rows("cache_len")
+        view.prev_rows = life.prev_rows if before < 0 else () if rows is None else rows[before].tolist()
+        view.pool.used, view.pool.total = int(self.pool_before[i]), self.pool_total
+        values = {name: self._rows[name][i] for name in self.names}
+        view.read({n: tuple(v.tolist()) if getattr(v, "ndim", 0) else v.item() for n, v in values.items()})
+        return view
 
     def _ints(self, name: str, absent: int) -> Ints:
         if name not in self.names:
-            return np.full(self._n, absent, np.int64)
+            return np.full(self.n, absent, np.int64)
         return np.asarray(self._rows[name].astype(np.int64))
 
     # -- context: what every step's sequence looked like before it ---------------------------------------------------
 
     def _context(self, notes: list[tuple[int, dict[str, Any]]]) -> None:
-        n = self._n
+        n = self.n
         self.removed, self.shifts = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.shift_discard, self.shift_keep = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
         self.gap, self._ended, self._rolled = (np.zeros(n, np.bool_) for _ in range(3))
@@ -75,7 +92,7 @@ class Columns(View):
         order = np.argsort(self.seq_id, kind="stable")
         ids = self.seq_id[order]
         edges = np.flatnonzero(np.diff(ids)) + 1
-        groups = {int(ids[g[0]]): order[g] for g in np.split(np.arange(self._n), edges)}
+        groups = {int(ids[g[0]]): order[g] for g in np.split(np.arange(self.n), edges)}
         self._members: list[Any] = []
         requests: dict[int, list[tuple[int, int, dict[str, Any]]]] = {}
         for ordinal, (step, note) in enumerate(notes):
@@ -86,11 +103,11 @@ class Columns(View):
             cuts = [int(np.searchsorted(steps, at)) for _, at, _ in asked] + [len(steps)]
             self._add_life(seq_id, self._checker.sequence(seq_id), steps[: cuts[0]], -1)
             for (ordinal, _, note), a, b in zip(asked, cuts, cuts[1:], strict=False):
-                state = SequenceState(self.facts)
+                state = SequenceView(self.facts, self._checker.pool)
                 state.request(note)
                 self._add_life(seq_id, state, steps[a:b], ordinal)
 
-    def _add_life(self, seq_id: int, state: SequenceState, steps: Any, born: int) -> int:
+    def _add_life(self, seq_id: int, state: SequenceView, steps: Any, born: int) -> int:
         self._lives.append(state)
         self._members.append(steps)
         self._lives_of.setdefault(seq_id, []).append((born, len(self._lives) - 1))
@@ -154,7 +171,7 @@ class Columns(View):
 
     def _carry(self) -> None:
         """Previous values within each life, from the chunk or from what the life left before it."""
-        n = self._n
+        n = self.n
         self._prev = np.full(n, -1, np.int64)
         self._life = np.zeros(n, np.int64)
         for name in ("n_reused", "prompt_tokens", "max_new_tokens"):
@@ -168,8 +185,8 @@ class Columns(View):
             self._life[steps] = life
             i = int(steps[0])
             starts.append((i, state))
-            self.first[i] = state.steps == 0
-            if state.steps == 0 and state.has_request and state.n_reused < 0 and "n_reused" in self.names:
+            self.first[i] = state.first
+            if state.first and state.has_request and state.n_reused < 0 and "n_reused" in self.names:
                 state.n_reused = int(self._rows["n_reused"][i])
             self.n_reused[steps], self.prompt_tokens[steps] = state.n_reused, state.prompt_tokens
             self.max_new_tokens[steps] = state.max_new_tokens
@@ -181,7 +198,7 @@ class Columns(View):
         for i, state in starts:
             self.prev_len[i], self.prev_first[i], self.prev_t_ns[i] = state.prev_len, state.prev_first, state.prev_t_ns
             self._prev_phase[i], self.prev_forward_id[i] = state.prev_phase, state.prev_forward_id
-            self.prev_index[i] = state.index
+            self.prev_index[i] = state.prev_index
             self.gap[i] |= state.gap
             self._ended[i] |= state.finished
             self.removed[i] += state.removed
@@ -212,14 +229,14 @@ class Columns(View):
         self.prompt_fed_known = ~self._ever(self._rolled | (prefill & (self.n_tokens < 0)), "prompt_fed_known")
         self.gapped = self._ever(self.gap, "gapped")
         # a finish is behind the step that carries it, an ending noted between steps is before the next one
-        finished = np.zeros(self._n, np.bool_)
+        finished = np.zeros(self.n, np.bool_)
         inner = self._prev >= 0
         ends = (self.finish != 0) | self.column(self.sampled_an_end)
         finished[inner] = ends[self._prev[inner]]
-        self.after_finish = self._ever(finished | self._ended, "finished")
+        self.finished = self._ever(finished | self._ended, "finished")
 
     def _running(self, values: Ints, name: str) -> Ints:
-        out = np.empty(self._n, np.int64)
+        out = np.empty(self.n, np.int64)
         for state, steps in zip(self._lives, self._members, strict=True):
             if len(steps):
                 out[steps] = np.cumsum(values[steps]) + getattr(state, name)
@@ -227,7 +244,7 @@ class Columns(View):
 
     def _ever(self, flags: Bools, name: str) -> Bools:
         """Whether a flag was raised in this life up to each step. States keep the `_known` ones the other way round."""
-        out = np.empty(self._n, np.bool_)
+        out = np.empty(self.n, np.bool_)
         for state, steps in zip(self._lives, self._members, strict=True):
             if len(steps):
                 before = not getattr(state, name) if name.endswith("_known") else getattr(state, name)
@@ -238,12 +255,12 @@ class Columns(View):
 
     def _pool_columns(self) -> None:
         pool = self._checker.pool
-        self.pool_before = np.empty(self._n, np.int64)
+        self.pool_before = np.empty(self.n, np.int64)
         self.pool_before[0], self.pool_before[1:] = pool.used, self.kv_used[:-1]
         self._pool_end = int(self.kv_used[-1])
 
     def _pool_after(self, at: int, used: int) -> None:
-        if at < self._n:
+        if at < self.n:
             self.pool_before[max(at, 0)] = used
         else:
             self._pool_end = used
@@ -264,7 +281,7 @@ class Columns(View):
     @cached_property
     def pool_total(self) -> int:
         """What used + free must be."""
-        self._fix_pool_total(self._n)
+        self._fix_pool_total(self.n)
         return self._checker.pool.total
 
     # -- sums over layers --------------------------------------------------------------------------------------------
@@ -275,13 +292,13 @@ class Columns(View):
 
     def _extent(self, name: str, layers: list[int] | tuple[int, ...]) -> tuple[Ints, Ints, Ints]:
         rows = self._layer_rows(name)
-        absent = np.full(self._n, -1, np.int64)
+        absent = np.full(self.n, -1, np.int64)
         inside = [] if rows is None else [i for i in layers if i < rows.shape[1]]
         if not inside:
-            return absent, absent, np.full(self._n, len(layers), np.int64)
+            return absent, absent, np.full(self.n, len(layers), np.int64)
         some = rows if inside == list(range(rows.shape[1])) else rows[:, inside]
         least, most = some.min(axis=1), some.max(axis=1)
-        unseen = np.full(self._n, len(layers) - len(inside), np.int64)
+        unseen = np.full(self.n, len(layers) - len(inside), np.int64)
         if layers is self.facts.full_layers:
             unseen += rows.shape[1] > self.facts.n_layers  # a layer that the run does not describe
         if (least < 0).any():
@@ -295,11 +312,11 @@ class Columns(View):
     def _first_of(self, name: str) -> Ints:
         rows, first = self._layer_rows(name), self.facts.first_full
         if not self.facts.has_full:
-            return np.full(self._n, -1, np.int64)
+            return np.full(self.n, -1, np.int64)
         if rows is None:
             return self._ints(name, -1)
         if first >= rows.shape[1]:
-            return np.full(self._n, -1, np.int64)
+            return np.full(self.n, -1, np.int64)
         return np.asarray(rows[:, first].astype(np.int64))
 
     @cached_property
@@ -331,7 +348,7 @@ class Columns(View):
 
     @cached_property
     def _shared(self) -> tuple[Ints, Ints]:
-        differ, unseen = np.zeros(self._n, np.int64), np.zeros(self._n, np.int64)
+        differ, unseen = np.zeros(self.n, np.int64), np.zeros(self.n, np.int64)
         rows = self._layer_rows("cache_len")
         for layer, owner in self.facts.shared_layers:
             if rows is None or max(layer, owner) >= rows.shape[1]:
@@ -348,7 +365,7 @@ class Columns(View):
     @cached_property
     def _growth(self) -> tuple[Ints, Ints, Bools]:
         """(least, most, known) rows that full layers gained; only verify steps ask."""
-        out = np.zeros(self._n, np.int64), np.zeros(self._n, np.int64), np.zeros(self._n, np.bool_)
+        out = np.zeros(self.n, np.int64), np.zeros(self.n, np.int64), np.zeros(self.n, np.bool_)
         ask = np.flatnonzero(self.phase == VERIFY)
         rows = self._layer_rows("cache_len")
         full = self.facts.full_layers
@@ -390,7 +407,7 @@ class Columns(View):
     def _drafts(self) -> Any:
         """(n, k) draft ids; k is 0 where none are recorded."""
         if "draft_ids" not in self.names:
-            return np.zeros((self._n, 0), np.int64)
+            return np.zeros((self.n, 0), np.int64)
         ids = self._rows["draft_ids"]
         return ids if ids.ndim == 2 else ids[:, None]
 
@@ -419,7 +436,7 @@ class Columns(View):
     @property
     def eos_at(self) -> Ints:
         """Place of the first end id among a step's own accepted tokens."""
-        out = np.full(self._n, NO_END, np.int64)
+        out = np.full(self.n, NO_END, np.int64)
         if not self.facts.eos:
             return out
         ends = np.array([i for i in self.facts.eos if -(2**63) <= i < 2**63], np.int64)
@@ -439,7 +456,7 @@ class Columns(View):
 
     def _time(self, name: str) -> Any:
         if name not in self.names:
-            return np.full(self._n, np.nan)
+            return np.full(self.n, np.nan)
         values = self._rows[name]
         if values.ndim == 1:
             return values.astype(np.float64)
@@ -465,11 +482,11 @@ class Columns(View):
         """How far a layer's products exceed its gemm by more than 0.1 %."""
         gemm = self._layer_rows("gemm_ms")
         if gemm is None:
-            return np.full(self._n, np.nan)
+            return np.full(self.n, np.nan)
         parts = [self._layer_rows(p) for p in ("qkv_ms", "o_ms", "gate_up_ms", "down_ms")]
         layered = [p for p in parts if p is not None and p.shape == gemm.shape]
         if not layered:
-            return np.full(self._n, np.nan)
+            return np.full(self.n, np.nan)
         total = sum(self.or_zero(p.astype(np.float64)) for p in layered)
         excess = total - gemm.astype(np.float64) * 1.001
         return np.where(np.isnan(gemm).all(axis=1), np.nan, np.where(np.isnan(gemm), -np.inf, excess).max(axis=1))
@@ -484,8 +501,8 @@ class Columns(View):
             if not len(steps):
                 continue
             i = int(steps[-1])
-            state.steps += len(steps)
-            state.index = self.first_step + i
+            state.first = False
+            state.prev_index = self.first_step + i
             state.prev_len, state.prev_first = int(self.seq_len[i]), int(self.cache_first[i])
             state.prev_rows = () if rows is None else rows[i].tolist()
             state.prev_t_ns, state.prev_phase = int(self.t_ns[i]), int(self.phase[i])
@@ -495,43 +512,12 @@ class Columns(View):
             for name in ("kept_known", "generated_known", "prompt_fed_known", "gapped"):
                 setattr(state, name, bool(getattr(self, name)[i]))
             ended = int(self.finish[i]) != 0 or bool(self.column(self.sampled_an_end)[i])
-            state.finished = bool(self.after_finish[i]) or ended
+            state.finished = bool(self.finished[i]) or ended
             state.gap, state.removed, state.shifts, state.shift_discard, state.shift_keep = False, 0, 0, -1, -1
         for seq_id, lives in self._lives_of.items():
             checker.sequences[seq_id] = self._lives[lives[-1][1]]
         for late in self._late:
             self._lives[late["life"]].note(late["note"])
-        self._fix_pool_total(self._n)
+        self._fix_pool_total(self.n)
         checker.pool.used = self._pool_end
-        checker.index = self.first_step + self._n
-
-
-class _Row(StepView):
-    """One step of a chunk on plain ints, with the context that the columns hold."""
-
-    def __init__(self, columns: Columns, i: int) -> None:
-        record = {}
-        for name in columns.names:
-            value = columns._rows[name][i]
-            record[name] = tuple(value.tolist()) if getattr(value, "ndim", 0) else value.item()
-        self._columns, self._i = columns, i
-        life = int(columns._life[i])
-        super().__init__(columns.facts, record, columns._lives[life], columns._checker.pool, columns.first_step + i)
-        if columns._prev[i] >= 0:
-            rows = columns._layer_rows("cache_len")
-            self._left = () if rows is None else rows[columns._prev[i]].tolist()
-        else:
-            self._left = columns._lives[life].prev_rows
-
-    def _context(self, state: SequenceState, pool: Any) -> None:
-        for name in ("first", "gap", "gapped", "removed", "shifts", "shift_discard", "shift_keep", "prev_len",
-                     "prev_first", "prev_t_ns", "prev_forward_id", "prev_index", "prefill_ended", "prompt_tokens",
-                     "prompt_fed", "prompt_fed_known", "n_reused", "max_new_tokens", "kept", "kept_known", "generated",
-                     "generated_known", "after_finish", "interleaved", "pool_before"):  # fmt: skip
-            setattr(self, name, getattr(self._columns, name)[self._i].item())
-        self.pool_total = self._columns.pool_total
-
-    @property
-    def rows_left(self) -> Any:
-        """As the base class says."""
-        return self._left
+        checker.index = self.first_step + self.n

@@ -1,12 +1,12 @@
 """What the rules read: a run's facts, what each sequence left behind, and one step with the values derived from both.
 
-`View` holds the names; StepView fills them for one step on plain ints, columns.py for a chunk of steps in numpy.
+`View` holds the names; SequenceView fills them for one step on plain ints, columns.py for a chunk of steps in numpy.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from traces.fields import ABSENT_I64, PHASES
 from traces.rules import Finding, negation, pick
@@ -61,7 +61,16 @@ class Facts:
         usable = isinstance(resolution, (int, float)) and math.isfinite(resolution) and resolution >= 0
         self.resolution_ms = float(resolution) if usable and resolution is not None else 0.0
         self._layers(run.get("layers"))
-        self.timed = _has_nested_times(run.get("fields"))
+        declared = run.get("fields")
+        self.recorded: Optional[FrozenSet[str]] = None
+        if isinstance(declared, list):
+            self.recorded = frozenset(field[0] for field in declared if isinstance(field, (list, tuple)) and field)
+        self.counts = [name for name in OPTIONAL_COUNTS if self.may_record(name)]
+        self.timed = self.recorded is None or len(self.recorded & {part + "_ms" for part in TIMES}) > 1
+
+    def may_record(self, *names: str) -> bool:
+        """Whether the records have these fields; True where the run does not declare its fields."""
+        return self.recorded is None or self.recorded.issuperset(names)
 
     def _layers(self, layers: Any) -> None:
         kinds = [layer if isinstance(layer, dict) else {} for layer in layers] if isinstance(layers, list) else []
@@ -78,6 +87,7 @@ class Facts:
             if k.get("kind") == "shared" and 0 <= count(k, "owner") < len(kinds)
         ]
         self.has_shared = bool(self.shared_layers)
+        self.all_full = bool(kinds) and len(self.full_layers) == len(kinds)
         by_size: Dict[Tuple[int, int], List[int]] = {}
         self.window_layers: List[Tuple[int, int, int]] = []
         for i, kind in enumerate(kinds):
@@ -90,32 +100,171 @@ class Facts:
         self.n_layers = len(kinds)
 
 
-def _has_nested_times(declared: Any) -> bool:
-    """Whether a record has a time and another one that should lie inside it; True where the run does not say."""
-    if not isinstance(declared, list):
-        return True
-    names = {field[0] for field in declared if isinstance(field, (list, tuple)) and field}
-    return len(names & {part + "_ms" for part in TIMES}) > 1
-
-
+OPTIONAL_COUNTS = "n_drafted n_accepted draft_cache_len write_pos kv_used kv_free forward_id".split()
 TIMES = "qkv o gate_up down gemm attn lm_head forward sample total".split()
 
 
-class SequenceState:
-    """What one request left behind: what the rules compare its next step with."""
-
-    __slots__ = (
-        "has_request n_reused prompt_tokens max_new_tokens steps index prev_len prev_rows prev_first prev_t_ns "
-        "prev_phase prev_forward_id kept kept_known generated generated_known prompt_fed prompt_fed_known finished gap "
-        "gapped removed shifts shift_discard shift_keep"
-    ).split()
+class PoolState:
+    """What the KV pool held last, and which sequences still live in it."""
 
     def __init__(self, facts: Facts) -> None:
+        self.total = facts.pool_size
+        self.used = -1
+        self.active: Set[int] = set()
+        self.gapped = False
+
+    def release(self, note: Dict[str, Any]) -> Optional[Tuple[bool, bool, Finding]]:
+        """(known, ok, finding) of KV12 at a release note, or None where it says nothing about the pool."""
+        self.active.discard(count(note, "seq_id"))
+        used, free = count(note, "kv_used"), count(note, "kv_free")
+        self.used = used
+        if used < 0:
+            return None
+        if self.total < 0 <= free:
+            self.total = used + free
+        seen = used + free
+        if free >= 0 and seen != self.total:
+            text = "after the release: %d used + %d free = %d, the pool has %d" % (used, free, seen, self.total)
+            return True, False, Finding(None, self.total, seen, text)
+        if used and not self.active:
+            text = "after the last release %d are still used: expected 0" % used
+            return not self.gapped, False, Finding(None, 0, used, text)
+        return not self.gapped, True, Finding(None, None, None, "")
+
+
+class View:
+    """The names a rule reads, for one step or for a column of steps.
+
+    Raw: the counts and ids of the record (absent counts -1, ids the smallest I64, times NaN), `finish`, `phase`.
+    Context: first, gap, gapped, removed, shifts, shift_discard, shift_keep, prev_len, prev_first, prev_t_ns,
+    prev_forward_id, prefill_ended, prompt_tokens, prompt_fed, n_reused, max_new_tokens, kept, generated, finished,
+    interleaved, pool_before, pool_total. `facts`: what the run says.
+    What follows is derived from those, the same way for ints and columns; subclasses add the sums over layers.
+    """
+
+    __slots__ = ()
+
+    phase: Any
+    finish: Any
+    seq_id: Any
+    token_id: Any
+    n_tokens: Any
+    seq_before: Any
+    seq_len: Any
+    n_drafted: Any
+    n_accepted: Any
+    draft_cache_len: Any
+    write_pos: Any
+    kv_used: Any
+    kv_free: Any
+    forward_id: Any
+    t_ns: Any
+    cache_first: Any
+    before_first: Any
+    first: Any
+    n_reused: Any
+    prompt_tokens: Any
+    max_new_tokens: Any
+    prev_len: Any
+    prev_first: Any
+    prev_t_ns: Any
+    prev_forward_id: Any
+    removed: Any
+    eos_at: Any
+    is_prefill: Any
+    is_decode: Any
+    is_verify: Any
+    grew: Any
+    grew_known: Any
+
+    def derive(self) -> None:
+        """is_prefill, is_decode, is_verify; grew: the rows a full layer gains by the step, tokens fed or 1 + accepted;
+        grew_known: whether they could be computed."""
+        phase = self.phase
+        self.is_prefill, self.is_decode, self.is_verify = phase == PREFILL, phase == DECODE, phase == VERIFY
+        self.grew = pick(self.is_verify, 1 + self.n_accepted, self.n_tokens)
+        self.grew_known = self.grew >= self.is_verify  # 1 + absent is 0
+
+    @property
+    def sampled_an_end(self) -> Any:
+        """Whether the step's last accepted token is an end id: nothing may follow in its sequence."""
+        last = pick(self.is_verify, self.n_accepted, 0)
+        return negation(self.is_prefill) & (self.eos_at <= last)
+
+    @property
+    def own_rows(self) -> Any:
+        """Rows of the first full layer as the sequence's own last step left them."""
+        return pick(self.prev_first >= 0, self.prev_first - self.removed, -1)
+
+    @property
+    def old_rows(self) -> Any:
+        """Rows of the first full layer before this step: as seen, else as left behind, else the reused prefix."""
+        left = pick(self.first, self.n_reused, self.own_rows)
+        return pick(self.before_first >= 0, self.before_first, left)
+
+    @property
+    def rows_before(self) -> Any:
+        """Rows of the first full layer before this step: as seen, else counted back from those after it."""
+        back = pick((self.cache_first >= 0) & self.grew_known, self.cache_first - self.grew, -1)
+        return pick(self.before_first >= 0, self.before_first, pick(back < -1, -1, back))
+
+
+class Rows(NamedTuple):
+    """One step's rows a layer, with the first full layer's, the least and most of all full ones (-1 where none was
+    seen) and how many of those were not seen."""
+
+    rows: Sequence[int]
+    first: int
+    least: int
+    most: int
+    unseen: int
+
+
+def _extent(rows: Sequence[int], layers: Sequence[int]) -> Tuple[int, int, int]:
+    """(least, most, unseen) of the rows of some layers; least and most are -1 where none was seen."""
+    width = len(rows)
+    seen = [rows[i] for i in layers if i < width and rows[i] >= 0]
+    return (min(seen), max(seen), len(layers) - len(seen)) if seen else (-1, -1, len(layers))
+
+
+def _rows(rows: Any, facts: Facts) -> Rows:
+    if isinstance(rows, int):  # one count for all layers says nothing about their agreement
+        return Rows((), rows if facts.has_full else -1, -1, -1, len(facts.full_layers))
+    if facts.all_full and len(rows) == facts.n_layers:
+        least = min(rows)
+        if least >= 0:
+            return Rows(rows, rows[0], least, max(rows), 0)
+    least, most, unseen = _extent(rows, facts.full_layers)
+    unseen += len(rows) > facts.n_layers  # a layer that the run does not describe
+    first = rows[facts.first_full] if facts.has_full and facts.first_full < len(rows) else -1
+    return Rows(rows, first, least, most, unseen)
+
+
+_RAW = "phase finish seq_id token_id n_tokens seq_before seq_len t_ns".split() + OPTIONAL_COUNTS
+_SUMS = "cache_first cache_min cache_max cache_unseen before_rows before_first before_min before_max before_unseen"
+_DERIVED = "is_prefill is_decode is_verify grew grew_known".split()
+_REQUEST = "has_request n_reused prompt_tokens max_new_tokens".split()
+_LEFT = "first prev_index prev_len prev_first prev_rows prev_t_ns prev_phase prev_forward_id".split()
+_SUMMED = "kept kept_known generated generated_known prompt_fed prompt_fed_known finished".split()
+_NOTED = "gap gapped removed shifts shift_discard shift_keep".split()
+_CONTEXT = _REQUEST + _LEFT + _SUMMED + _NOTED
+
+
+class SequenceView(View):
+    """One sequence on plain ints: the step of it that is being judged, and what its steps and the notes before that
+    one left behind. A debugger's hit has microseconds, so this is kept and filled anew, not made for each step."""
+
+    __slots__ = tuple(
+        ["facts", "pool", "record", "index", "cache", "interleaved", "prefill_ended"] + _RAW + _SUMS.split() + _DERIVED + _CONTEXT
+    )
+
+    def __init__(self, facts: Facts, pool: PoolState) -> None:
+        self.facts, self.pool = facts, pool
         self.has_request = False
         self.n_reused = self.prompt_tokens = -1
         self.max_new_tokens = facts.max_new_tokens
-        self.steps = 0
-        self.index = -2
+        self.first = True
+        self.prev_index = -2
         self.prev_len = self.prev_first = self.prev_t_ns = self.prev_phase = self.prev_forward_id = -1
         self.prev_rows: Sequence[int] = ()
         self.kept = self.generated = self.prompt_fed = 0
@@ -123,6 +272,9 @@ class SequenceState:
         self.finished = self.gap = self.gapped = False
         self.removed = self.shifts = 0
         self.shift_discard = self.shift_keep = -1
+        self.n_drafted = self.n_accepted = self.draft_cache_len = self.write_pos = -1
+        self.kv_used = self.kv_free = self.forward_id = -1
+        self.cache = Rows((), -1, -1, -1, 0)
 
     def note(self, note: Dict[str, Any]) -> None:
         """A note about this sequence, other than its request."""
@@ -157,235 +309,80 @@ class SequenceState:
             self.max_new_tokens = count(note, "max_new_tokens")
         self.prev_t_ns = count(note, "t_ns")
 
+    def enter(self, record: Dict[str, Any], index: int) -> None:
+        """The sequence's next step: a raw record, and its number in the trace."""
+        self.index = index
+        self.read(record)
+        if self.first and self.has_request and self.n_reused < 0:
+            self.n_reused = record.get("n_reused", -1)
+        self.interleaved = self.prev_index != index - 1 and not self.first
+        if self.kv_used >= 0 and self.kv_free >= 0 and self.pool.total < 0:
+            self.pool.total = self.kv_used + self.kv_free
+        self._count()
 
-class PoolState:
-    """What the KV pool held last, and which sequences still live in it."""
-
-    def __init__(self, facts: Facts) -> None:
-        self.total = facts.pool_size
-        self.used = -1
-        self.active: Set[int] = set()
-        self.gapped = False
-
-    def release(self, note: Dict[str, Any]) -> Optional[Tuple[bool, bool, Finding]]:
-        """(known, ok, finding) of KV12 at a release note, or None where it says nothing about the pool."""
-        self.active.discard(count(note, "seq_id"))
-        used, free = count(note, "kv_used"), count(note, "kv_free")
-        self.used = used
-        if used < 0:
-            return None
-        if self.total < 0 <= free:
-            self.total = used + free
-        seen = used + free
-        if free >= 0 and seen != self.total:
-            text = "after the release: %d used + %d free = %d, the pool has %d" % (used, free, seen, self.total)
-            return True, False, Finding(None, self.total, seen, text)
-        if used and not self.active:
-            text = "after the last release %d are still used: expected 0" % used
-            return not self.gapped, False, Finding(None, 0, used, text)
-        return not self.gapped, True, Finding(None, None, None, "")
-
-
-class once:  # noqa: N801 - a decorator, as property is
-    """A derived value, computed when it is first asked for. functools.cached_property takes a lock before Python 3.12,
-    which costs more than most values here."""
-
-    def __init__(self, compute: Callable[[Any], Any]) -> None:
-        self._compute, self.__doc__ = compute, compute.__doc__
-        self._name = compute.__name__
-
-    def __get__(self, view: Any, owner: Any = None) -> Any:
-        if view is None:
-            return self
-        value = view.__dict__[self._name] = self._compute(view)
-        return value
-
-
-class View:
-    """The names a rule reads, for one step or for a column of steps.
-
-    Raw: the fields of the record (counts -1, ids the smallest I64, times NaN where absent) and `finish`, `phase`.
-    Context: first, gap, gapped, removed, shifts, shift_discard, shift_keep, prev_len, prev_first, prev_t_ns,
-    prev_forward_id, prefill_ended, prompt_tokens, prompt_fed, n_reused, max_new_tokens, kept, generated,
-    after_finish, interleaved, pool_before, pool_total. Facts: the attributes of Facts.
-    What follows is derived from those, the same way for ints and columns; subclasses add the sums over layers.
-    """
-
-    phase: Any
-    finish: Any
-    seq_id: Any
-    token_id: Any
-    n_tokens: Any
-    seq_before: Any
-    seq_len: Any
-    n_drafted: Any
-    n_accepted: Any
-    draft_cache_len: Any
-    write_pos: Any
-    kv_used: Any
-    kv_free: Any
-    forward_id: Any
-    t_ns: Any
-    cache_first: Any
-    before_first: Any
-    first: Any
-    n_reused: Any
-    prompt_tokens: Any
-    max_new_tokens: Any
-    prev_len: Any
-    prev_first: Any
-    prev_t_ns: Any
-    prev_forward_id: Any
-    removed: Any
-    eos_at: Any
-
-    @once
-    def is_prefill(self) -> Any:
-        """Whether prompt tokens are fed."""
-        return self.phase == PREFILL
-
-    @once
-    def phase_known(self) -> Any:
-        """Whether the step says what it is."""
-        return (self.phase >= PREFILL) & (self.phase <= VERIFY)
-
-    @once
-    def sampled_an_end(self) -> Any:
-        """Whether the step's last accepted token is an end id: nothing may follow in its sequence."""
-        last = pick(self.is_verify, self.n_accepted, 0)
-        return negation(self.is_prefill) & (self.eos_at <= last)
-
-    @once
-    def is_decode(self) -> Any:
-        """Whether one sampled token is fed."""
-        return self.phase == DECODE
-
-    @once
-    def is_verify(self) -> Any:
-        """Whether drafts are verified."""
-        return self.phase == VERIFY
-
-    @once
-    def grew(self) -> Any:
-        """Rows a full layer gains by this step: tokens fed, or 1 + accepted."""
-        return pick(self.is_verify, 1 + self.n_accepted, self.n_tokens)
-
-    @once
-    def grew_known(self) -> Any:
-        """Whether `grew` could be computed."""
-        verify = self.is_verify
-        return (verify & (self.n_accepted >= 0)) | (negation(verify) & (self.n_tokens >= 0))
-
-    def _less_removed(self, rows: Any) -> Any:
-        return pick(rows >= 0, rows - self.removed, -1)
-
-    @once
-    def expected_before(self) -> Any:
-        """What seq_before must be; -1 where the context is unknown."""
-        return pick(self.first, self.n_reused, self._less_removed(self.prev_len))
-
-    @once
-    def own_rows(self) -> Any:
-        """Rows of the first full layer as the sequence's own last step left them."""
-        return self._less_removed(self.prev_first)
-
-    @once
-    def old_rows(self) -> Any:
-        """Rows of the first full layer before this step: as seen, else as left behind, else the reused prefix."""
-        left = pick(self.first, self.n_reused, self.own_rows)
-        return pick(self.before_first >= 0, self.before_first, left)
-
-    @once
-    def rows_before(self) -> Any:
-        """Rows of the first full layer before this step: as seen, else counted back from those after it."""
-        back = pick((self.cache_first >= 0) & self.grew_known, self.cache_first - self.grew, -1)
-        return pick(self.before_first >= 0, self.before_first, pick(back < -1, -1, back))
-
-
-def _extent(rows: Sequence[int], layers: Sequence[int]) -> Tuple[int, int, int]:
-    """(least, most, unseen) of the rows of some layers; least and most are -1 where none was seen."""
-    width = len(rows)
-    seen = [rows[i] for i in layers if i < width and rows[i] >= 0]
-    return (min(seen), max(seen), len(layers) - len(seen)) if seen else (-1, -1, len(layers))
-
-
-class StepView(View):
-    """One step on plain ints."""
-
-    def __init__(self, facts: Facts, record: Dict[str, Any], state: SequenceState, pool: PoolState, index: int) -> None:
-        self.__dict__.update(facts.__dict__)
-        self.facts, self.record, self.state, self.index = facts, record, state, index
-        get = record.get
+    def read(self, record: Dict[str, Any]) -> None:
+        """What the record itself says."""
+        self.record = record
         self.phase, self.finish, self.seq_id = record["phase"], record["finish"], record["seq_id"]
         self.n_tokens, self.seq_before, self.seq_len = record["n_tokens"], record["seq_before"], record["seq_len"]
-        self.token_id: int = record["token_id"]
-        self.n_drafted, self.n_accepted = get("n_drafted", -1), get("n_accepted", -1)
-        self.draft_cache_len, self.write_pos = get("draft_cache_len", -1), get("write_pos", -1)
-        self.kv_used, self.kv_free, self.forward_id = get("kv_used", -1), get("kv_free", -1), get("forward_id", -1)
-        t_ns = get("t_ns", -1)
+        self.token_id = record["token_id"]
+        for name in self.facts.counts:
+            setattr(self, name, record.get(name, -1))
+        t_ns = record.get("t_ns", -1)
         self.t_ns = t_ns if t_ns < 2**63 else -1
-        self.cache_rows, self.cache_first, self.cache_min, self.cache_max, self.cache_unseen = self._rows("cache_len")
-        before = self._rows("cache_before")
+        rows = record.get("cache_before", -1)
+        # an entry hook's rows are the very ones that the step before ended with
+        before = self.cache if rows is self.cache.rows and rows else _rows(rows, self.facts)
         self.before_rows, self.before_first, self.before_min, self.before_max, self.before_unseen = before
-        self._context(state, pool)
+        self.cache = _rows(record["cache_len"], self.facts)
+        _, self.cache_first, self.cache_min, self.cache_max, self.cache_unseen = self.cache
+        self.derive()
 
-    def _rows(self, name: str) -> Tuple[Sequence[int], int, int, int, int]:
-        rows = self.record.get(name, -1)
-        facts = self.facts
-        if isinstance(rows, int):  # one count for all layers says nothing about their agreement
-            return (), rows if facts.has_full else -1, -1, -1, len(facts.full_layers)
-        if len(facts.full_layers) == len(rows) == facts.n_layers and facts.has_full:
-            least = min(rows)
-            if least >= 0:
-                return rows, rows[0], least, max(rows), 0
-        least, most, unseen = _extent(rows, facts.full_layers)
-        unseen += len(rows) > facts.n_layers  # a layer that the run does not describe
-        first = rows[facts.first_full] if facts.has_full and facts.first_full < len(rows) else -1
-        return rows, first, least, most, unseen
-
-    def _context(self, state: SequenceState, pool: PoolState) -> None:
-        self.first = state.steps == 0
-        if self.first and state.has_request and state.n_reused < 0:
-            state.n_reused = self.record.get("n_reused", -1)
-        self.n_reused, self.prompt_tokens = state.n_reused, state.prompt_tokens
-        self.max_new_tokens = state.max_new_tokens
-        self.gap, self.gapped, self.removed = state.gap, state.gapped, state.removed
-        self.shifts, self.shift_discard, self.shift_keep = state.shifts, state.shift_discard, state.shift_keep
-        self.prev_len, self.prev_first, self.prev_t_ns = state.prev_len, state.prev_first, state.prev_t_ns
-        self.prev_forward_id, self.prev_index = state.prev_forward_id, state.index
-        self.after_finish = state.finished
-        self.interleaved = state.steps > 0 and state.index != self.index - 1
-        self.pool_before = pool.used
-        if pool.total < 0 <= self.kv_used and self.kv_free >= 0:
-            pool.total = self.kv_used + self.kv_free
-        self.pool_total = pool.total
-        phase, grew, grew_known = self.phase, self.grew, self.grew_known
-        begins_late = self.first and state.has_request  # no prefill step at all
-        self.prefill_ended = phase != PREFILL and (state.prev_phase == PREFILL or begins_late) and not state.generated
-        state.kept += (grew if grew_known else 0) - state.removed
-        state.kept_known = state.kept_known and bool(grew_known)
-        if phase == PREFILL:
-            state.prompt_fed += max(self.n_tokens, 0)
-            state.prompt_fed_known = state.prompt_fed_known and self.n_tokens >= 0
+    def _count(self) -> None:
+        """What is summed up over the sequence's steps, and whether its prompt is over."""
+        phase = self.phase
+        begins_late = self.first and self.has_request  # no prefill step at all
+        self.prefill_ended = phase != PREFILL and (self.prev_phase == PREFILL or begins_late) and not self.generated
+        if self.grew_known:
+            self.kept += self.grew - self.removed
         else:
-            state.generated += 1 + (max(self.n_accepted, 0) if phase == VERIFY else 0)
-            said = phase == DECODE or (phase == VERIFY and self.n_accepted >= 0)
-            state.generated_known = state.generated_known and said
-        self.kept, self.kept_known = state.kept, state.kept_known
-        self.prompt_fed, self.prompt_fed_known = state.prompt_fed, state.prompt_fed_known
-        self.generated, self.generated_known = state.generated, state.generated_known
+            self.kept -= self.removed
+            self.kept_known = False
+        if phase == DECODE:
+            self.generated += 1
+        elif phase == PREFILL:
+            self.prompt_fed += max(self.n_tokens, 0)
+            self.prompt_fed_known = self.prompt_fed_known and self.n_tokens >= 0
+        else:
+            self.generated += 1 + (max(self.n_accepted, 0) if phase == VERIFY else 0)
+            self.generated_known = self.generated_known and phase == VERIFY and self.n_accepted >= 0
 
-    def close(self, pool: PoolState) -> None:
+    def leave(self) -> None:
         """Leave this step behind: what the sequence's next one is compared with."""
-        state = self.state
-        state.steps += 1
-        state.index, state.prev_len, state.prev_first = self.index, self.seq_len, self.cache_first
-        state.prev_rows, state.prev_phase, state.prev_forward_id = self.cache_rows, self.phase, self.forward_id
-        state.prev_t_ns = self.t_ns
-        state.finished = state.finished or self.finish != 0 or bool(self.sampled_an_end)
-        state.gap, state.removed, state.shifts, state.shift_discard, state.shift_keep = False, 0, 0, -1, -1
-        pool.used = self.kv_used
-        pool.active.add(self.seq_id)
+        self.first = False
+        self.prev_index, self.prev_len, self.prev_first = self.index, self.seq_len, self.cache_first
+        self.prev_rows, self.prev_phase, self.prev_forward_id = self.cache.rows, self.phase, self.forward_id
+        self.prev_t_ns = self.t_ns
+        if self.finish or (self.facts.eos and self.sampled_an_end):
+            self.finished = True
+        self.gap, self.removed, self.shifts, self.shift_discard, self.shift_keep = False, 0, 0, -1, -1
+        self.pool.used = self.kv_used
+        self.pool.active.add(self.seq_id)
+
+    @property
+    def cache_rows(self) -> Sequence[int]:
+        """Rows in each layer after the step."""
+        return self.cache.rows
+
+    @property
+    def pool_before(self) -> int:
+        """What the pool held before the step."""
+        return self.pool.used
+
+    @property
+    def pool_total(self) -> int:
+        """What used + free must be."""
+        return self.pool.total
 
     @property
     def windows(self) -> List[WindowRows]:
@@ -417,14 +414,9 @@ class StepView(View):
         return sum(1 for a, b in self._shared_pairs() if a < 0 or b < 0)
 
     @property
-    def rows_left(self) -> Sequence[int]:
-        """Rows in each layer as the sequence's own last step left them."""
-        return self.state.prev_rows
-
-    @property
     def growths(self) -> List[Tuple[int, int]]:
         """(layer, rows gained) of every full layer; empty where one is unknown."""
-        after, before, left = self.cache_rows, self.before_rows, self.rows_left
+        after, before, left = self.cache_rows, self.before_rows, self.prev_rows
         out = []
         for layer in self.facts.full_layers:
             if layer < len(before) and before[layer] >= 0:
@@ -482,6 +474,8 @@ class StepView(View):
     @property
     def eos_at(self) -> int:
         """Place of the first end id among the step's own accepted tokens (0 is token_id), NO_END where none."""
+        if not self.is_verify and self.token_id not in self.facts.eos:
+            return NO_END
         return next((place for place, i in enumerate(self._block()) if i in self.facts.eos), NO_END)
 
     def time(self, part: str) -> float:

@@ -1,17 +1,18 @@
 """The invariants of a token loop, each declared once.
 
-A rule's `when` and `test` are expressions over a step and its context (see check.StepView for the names). They use only
+A rule's `when` and `test` are expressions over a step and its context (see context.View for the names). They use only
 operators, so they work alike on plain ints (one step, live, in gdb) and on numpy columns (a whole trace at once).
-Counts that are absent are -1, ids the smallest I64, times NaN.
+Counts that are absent are -1, ids the smallest I64, times NaN. Between bools `a > b` says: a and not b.
 
-A test returns `(known, ok)`: what could be judged, and what of it holds. Not known is never a pass.
+A test returns `(known, ok)`: what could be judged, and what of it holds. Not known is never a pass. What depends on the
+run alone (`concerns`, `can_tell`) is asked once a run and costs a step nothing.
 """
 
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from traces.fields import ABSENT_I64
+from traces.fields import ABSENT_I64, PHASES
 
 Claim = Tuple[Any, Any]
 """(known, ok): two bools, or two columns of bools"""
@@ -26,12 +27,25 @@ class Finding(NamedTuple):
     text: str
 
 
+class Case(NamedTuple):
+    """Steps of one kind that a rule judges, and its test for them. Elsewhere the rule does not apply."""
+
+    when: Callable[[Any], Any]
+    test: Callable[[Any], Claim]
+
+
+def _any_run(facts: Any) -> bool:
+    return True
+
+
 class Rule(NamedTuple):
     """One invariant.
 
-    needs: fields and facts that the test reads, for saying why a verdict is unknown.
-    when: where there is something to judge; elsewhere the rule does not apply.
+    needs: fields and facts that the tests read, for saying why a verdict is unknown.
+    cases: no step belongs to two of them.
     explain: the numbers of one failing step (plain ints).
+    concerns: whether a run (context.Facts) has anything for the rule to judge.
+    can_tell: whether a run says and records what no verdict goes without; else every one is unknown.
     at_previous: the fault belongs to the step before the one that reveals it.
     """
 
@@ -40,9 +54,10 @@ class Rule(NamedTuple):
     statement: str
     needs: Tuple[str, ...]
     fault: str
-    when: Callable[[Any], Any]
-    test: Callable[[Any], Claim]
+    cases: Tuple[Case, ...]
     explain: Callable[[Any], Finding]
+    concerns: Callable[[Any], bool] = _any_run
+    can_tell: Callable[[Any], bool] = _any_run
     at_previous: bool = False
 
 
@@ -53,7 +68,7 @@ def negation(claim: Any) -> Any:
 
 def pick(condition: Any, yes: Any, no: Any) -> Any:
     """`yes if condition else no` for ints or columns of ints (not for times: NaN would spread)."""
-    return condition * yes + negation(condition) * no
+    return no + condition * (yes - no)
 
 
 def both(*claims: Claim) -> Claim:
@@ -71,13 +86,56 @@ def given(condition: Any, claim: Claim) -> Claim:
     return claim[0] | negation(condition), claim[1] | negation(condition)
 
 
-def _always(s: Any) -> Any:
+# -- when: which steps -----------------------------------------------------------------------------------------------
+
+_PREFILL, _DECODE, _VERIFY = PHASES["prefill"], PHASES["decode"], PHASES["verify"]
+
+
+def _every_step(s: Any) -> Any:
     return True
 
 
-def _full(s: Any) -> Any:
+def _first(s: Any) -> Any:
+    return s.first
+
+
+def _later(s: Any) -> Any:
+    return negation(s.first)
+
+
+def _decode(s: Any) -> Any:
+    return s.is_decode
+
+
+def _verify(s: Any) -> Any:
+    return s.is_verify
+
+
+def _no_verify(s: Any) -> Any:
+    return s.phase != _VERIFY
+
+
+def _sampled(s: Any) -> Any:
+    return s.phase != _PREFILL
+
+
+def _sampled_no_drafts(s: Any) -> Any:
+    return (s.phase != _PREFILL) & (s.phase != _VERIFY)
+
+
+# -- concerns, can_tell: which runs ----------------------------------------------------------------------------------
+
+
+def _full(facts: Any) -> bool:
     """Full layers are there, or nobody said which layers are what: then the test is unknown, not silent."""
-    return s.has_full | negation(s.layers_known)
+    return facts.has_full or not facts.layers_known
+
+
+def _layers_known(facts: Any) -> bool:
+    return bool(facts.layers_known)
+
+
+# --------------------------------------------------------------------------------------------------------------------
 
 
 def _plural(n: Any, word: str) -> str:
@@ -90,16 +148,16 @@ def _plural(n: Any, word: str) -> str:
 def _kv01(s: Any) -> Claim:
     after = (s.seq_len >= 0) & (s.cache_first >= 0)
     before = (s.seq_before >= 0) & (s.before_first >= 0)
-    agrees = (after & (s.seq_len == s.cache_first)) | (negation(after) & (s.seq_before == s.before_first))
-    return s.layers_known & (after | before), agrees
+    agrees = (after & (s.seq_len == s.cache_first)) | ((before > after) & (s.seq_before == s.before_first))
+    return after | before, agrees
 
 
 def _kv01_explain(s: Any) -> Finding:
     if s.seq_len >= 0 and s.cache_first >= 0:
-        text = "seq_len is %d, layer %d holds %s" % (s.seq_len, s.first_full, _plural(s.cache_first, "row"))
-        return Finding(s.first_full, s.seq_len, s.cache_first, text)
-    text = "seq_before is %d, layer %d held %s" % (s.seq_before, s.first_full, _plural(s.before_first, "row"))
-    return Finding(s.first_full, s.seq_before, s.before_first, text)
+        text = "seq_len is %d, layer %d holds %s" % (s.seq_len, s.facts.first_full, _plural(s.cache_first, "row"))
+        return Finding(s.facts.first_full, s.seq_len, s.cache_first, text)
+    text = "seq_before is %d, layer %d held %s" % (s.seq_before, s.facts.first_full, _plural(s.before_first, "row"))
+    return Finding(s.facts.first_full, s.seq_before, s.before_first, text)
 
 
 # -- KV02 ------------------------------------------------------------------------------------------------------------
@@ -109,13 +167,13 @@ def _kv02(s: Any) -> Claim:
     after = (s.cache_min >= 0) & (s.cache_min != s.cache_max)
     differ = after | ((s.before_min >= 0) & (s.before_min != s.before_max))
     all_seen = ((s.cache_unseen == 0) & (s.cache_min >= 0)) | ((s.before_unseen == 0) & (s.before_min >= 0))
-    return s.layers_known & (all_seen | differ), negation(differ)
+    return all_seen | differ, negation(differ)
 
 
 def _kv02_explain(s: Any) -> Finding:
     after = s.cache_min != s.cache_max
     rows, word, length = (s.cache_rows, "holds", s.seq_len) if after else (s.before_rows, "held", s.seq_before)
-    seen = [(layer, rows[layer]) for layer in s.full_layers if layer < len(rows) and rows[layer] >= 0]
+    seen = [(layer, rows[layer]) for layer in s.facts.full_layers if layer < len(rows) and rows[layer] >= 0]
     counts = [count for _, count in seen]
     usual = max(sorted(set(counts)), key=lambda count: (counts.count(count), count == length))
     layer, count = next((layer, count) for layer, count in seen if count != usual)
@@ -130,14 +188,19 @@ def _kv02_explain(s: Any) -> Finding:
 def _kv03(s: Any) -> Claim:
     lengths = (s.seq_len >= 0) & (s.seq_before >= 0) & (s.n_tokens >= 0)
     grew = s.seq_len - s.seq_before
-    if s.naive:
-        return lengths, pick(s.is_prefill, grew == s.n_tokens, grew == (s.n_tokens > 0))
-    plain = lengths, (grew == s.n_tokens) & (negation(s.is_decode) | (s.n_tokens <= 1))
-    drafts = (s.n_drafted >= 0) & (s.n_accepted >= 0)
+    if s.facts.naive:
+        return lengths, grew == pick(s.is_prefill, s.n_tokens, s.n_tokens > 0)
+    return lengths, (grew == s.n_tokens) & ((s.phase != _DECODE) | (s.n_tokens <= 1))
+
+
+def _kv03_verify(s: Any) -> Claim:
+    if s.facts.naive:
+        return _kv03(s)
+    drafts = (s.n_drafted >= 0) & (s.n_accepted >= 0), s.n_accepted <= s.n_drafted
     fed = (s.n_tokens >= 0) & (s.n_drafted >= 0), s.n_tokens == 1 + s.n_drafted
-    kept = lengths & (s.n_accepted >= 0), grew == 1 + s.n_accepted
-    range_ = drafts, s.n_accepted <= s.n_drafted
-    return both(given(negation(s.is_verify), plain), given(s.is_verify, both(fed, kept, range_)))
+    lengths = (s.seq_len >= 0) & (s.seq_before >= 0) & (s.n_tokens >= 0)
+    kept = lengths & (s.n_accepted >= 0), s.seq_len - s.seq_before == 1 + s.n_accepted
+    return both(fed, kept, drafts)
 
 
 def _kv03_explain(s: Any) -> Finding:
@@ -152,7 +215,7 @@ def _kv03_explain(s: Any) -> Finding:
         expected = 1 + s.n_accepted
         text = "grew by %d, fed %d with %d accepted: expected %d" % (grew, s.n_tokens, s.n_accepted, expected)
         return Finding(None, expected, grew, text)
-    if s.naive and not s.is_prefill:
+    if s.facts.naive and not s.is_prefill:
         expected = int(s.n_tokens > 0)
         return Finding(None, expected, grew, "grew by %d in the naive loop: expected %d" % (grew, expected))
     if s.is_decode and s.n_tokens > 1:
@@ -166,37 +229,37 @@ def _kv03_explain(s: Any) -> Finding:
 
 
 def _kv04(s: Any) -> Claim:
-    known = (s.seq_before >= 0) & (s.expected_before >= 0) & negation(s.gap)
-    return known, s.seq_before == s.expected_before
+    return (s.seq_before >= 0) & (s.prev_len >= s.removed) > s.gap, s.seq_before == s.prev_len - s.removed
+
+
+def _kv04_first(s: Any) -> Claim:
+    return (s.seq_before >= 0) & (s.n_reused >= 0) > s.gap, s.seq_before == s.n_reused
 
 
 def _kv04_explain(s: Any) -> Finding:
     if s.first:
-        text = "starts at %d with %s reused: expected %d" % (s.seq_before, s.n_reused, s.expected_before)
-    elif s.removed:
-        text = "starts at %d, the step before ended at %d and %d were removed since: expected %d"
-        text = text % (s.seq_before, s.prev_len, s.removed, s.expected_before)
-    else:
-        text = "starts at %d, the step before ended at %d" % (s.seq_before, s.expected_before)
-    return Finding(None, s.expected_before, s.seq_before, text)
+        text = "starts at %d with %s reused: expected %d" % (s.seq_before, s.n_reused, s.n_reused)
+        return Finding(None, s.n_reused, s.seq_before, text)
+    expected = s.prev_len - s.removed
+    text = "starts at %d, the step before ended at %d" % (s.seq_before, s.prev_len)
+    if s.removed:
+        text += " and %d were removed since: expected %d" % (s.removed, expected)
+    return Finding(None, expected, s.seq_before, text)
 
 
 # -- KV05 ------------------------------------------------------------------------------------------------------------
 
 
-def _kv05_reach(s: Any) -> Any:
-    return s.seq_len if s.naive else s.seq_before + s.n_tokens
-
-
 def _kv05(s: Any) -> Claim:
-    known = (s.capacity >= 0) & (s.seq_len >= 0 if s.naive else (s.seq_before >= 0) & (s.n_tokens >= 0))
-    return known, _kv05_reach(s) <= s.capacity
+    if s.facts.naive:
+        return s.seq_len >= 0, s.seq_len <= s.facts.capacity
+    return (s.seq_before >= 0) & (s.n_tokens >= 0), s.seq_before + s.n_tokens <= s.facts.capacity
 
 
 def _kv05_explain(s: Any) -> Finding:
-    reach = _kv05_reach(s)
-    text = "%d + %d fed = %d rows, the capacity is %d" % (s.seq_before, s.n_tokens, reach, s.capacity)
-    return Finding(None, s.capacity, reach, text)
+    reach = s.seq_len if s.facts.naive else s.seq_before + s.n_tokens
+    text = "%d + %d fed = %d rows, the capacity is %d" % (s.seq_before, s.n_tokens, reach, s.facts.capacity)
+    return Finding(None, s.facts.capacity, reach, text)
 
 
 # -- KV06 ------------------------------------------------------------------------------------------------------------
@@ -213,11 +276,11 @@ def _kv06(s: Any) -> Claim:
         seen = (s.seq_len >= 0) & (group.rows_min >= 0)
         inside = (group.rows_min >= least) & (group.rows_max <= most)
         claims.append((seen & ((group.unseen == 0) | negation(inside)), inside))
-    return both((s.layers_known, True), *claims)
+    return both(*claims)
 
 
 def _kv06_explain(s: Any) -> Finding:
-    for layer, window, slack in s.window_layers:
+    for layer, window, slack in s.facts.window_layers:
         rows = s.cache_rows[layer]
         least, most = min(s.seq_len, window), min(s.seq_len, window + slack)
         if rows >= 0 and not least <= rows <= most:
@@ -234,12 +297,12 @@ def _kv06_explain(s: Any) -> Finding:
 def _kv07(s: Any) -> Claim:
     wanted = 1 + s.n_accepted
     grown = (s.growth_min == wanted) & (s.growth_max == wanted)
-    layers = s.layers_known & (s.n_accepted >= 0) & s.growth_known & negation(s.gap), grown
+    layers = s.facts.layers_known & (s.n_accepted >= 0) & s.growth_known > s.gap, grown
     as_long = (s.draft_cache_len == s.seq_len) | (
         (s.draft_cache_len == s.seq_len - 1) & (s.n_accepted == s.n_drafted) & (s.n_accepted >= 0)
     )
     draft = s.seq_len >= 0, as_long
-    return both(given(_full(s), layers), given(s.draft_cache_len >= 0, draft))
+    return both(given(_full(s.facts), layers), given(s.draft_cache_len >= 0, draft))
 
 
 def _kv07_explain(s: Any) -> Finding:
@@ -298,15 +361,15 @@ def _kv09_explain(s: Any) -> Finding:
 def _kv10(s: Any) -> Claim:
     recurrent = (s.recurrent_unseen == 0) | (s.recurrent_max > 0), s.recurrent_max <= 0
     shared = (s.shared_unseen == 0) | (s.shared_differ > 0), s.shared_differ == 0
-    return both((s.layers_known, True), given(s.has_recurrent, recurrent), given(s.has_shared, shared))
+    return both(given(s.facts.has_recurrent, recurrent), given(s.facts.has_shared, shared))
 
 
 def _kv10_explain(s: Any) -> Finding:
-    for layer in s.recurrent_layers:
+    for layer in s.facts.recurrent_layers:
         rows = s.cache_rows[layer]
         if rows > 0:
             return Finding(layer, 0, rows, "layer %d is recurrent and holds %s" % (layer, _plural(rows, "row")))
-    for layer, owner in s.shared_layers:
+    for layer, owner in s.facts.shared_layers:
         rows, owned = s.cache_rows[layer], s.cache_rows[owner]
         if rows >= 0 and owned >= 0 and rows != owned:
             text = "layer %d shares layer %d's cache and shows %d rows, not %d" % (layer, owner, rows, owned)
@@ -318,13 +381,14 @@ def _kv10_explain(s: Any) -> Finding:
 
 
 def _kv11(s: Any) -> Claim:
-    known = s.layers_known & (s.write_pos >= 0) & (s.old_rows >= 0) & (negation(s.gap) | (s.before_first >= 0))
-    return known, s.write_pos == s.old_rows
+    old_rows = s.old_rows
+    known = (s.write_pos >= 0) & (old_rows >= 0) & (negation(s.gap) | (s.before_first >= 0))
+    return known, s.write_pos == old_rows
 
 
 def _kv11_explain(s: Any) -> Finding:
-    text = "wrote row %d, layer %d held %s" % (s.write_pos, s.first_full, _plural(s.old_rows, "row"))
-    return Finding(s.first_full, s.old_rows, s.write_pos, text)
+    text = "wrote row %d, layer %d held %s" % (s.write_pos, s.facts.first_full, _plural(s.old_rows, "row"))
+    return Finding(s.facts.first_full, s.old_rows, s.write_pos, text)
 
 
 # -- KV12 ------------------------------------------------------------------------------------------------------------
@@ -345,31 +409,37 @@ def _kv12_explain(s: Any) -> Finding:
 
 
 def _tk01(s: Any) -> Claim:
-    sized = s.vocab_size >= 0
-    sampled = sized & (s.token_id != ABSENT_I64), (s.token_id >= 0) & (s.token_id < s.vocab_size)
-    drafts = sized & (s.n_drafted >= 0) & ((s.drafts_unseen == 0) | (s.drafts_outside > 0)), s.drafts_outside == 0
-    return both(sampled, given(s.is_verify, drafts))
+    return s.token_id != ABSENT_I64, (s.token_id >= 0) & (s.token_id < s.facts.vocab_size)
+
+
+def _tk01_verify(s: Any) -> Claim:
+    drafts = (s.n_drafted >= 0) & ((s.drafts_unseen == 0) | (s.drafts_outside > 0)), s.drafts_outside == 0
+    return both(_tk01(s), drafts)
 
 
 def _tk01_explain(s: Any) -> Finding:
-    if not 0 <= s.token_id < s.vocab_size and s.token_id != ABSENT_I64:
-        text = "sampled id %d, the vocabulary has %d" % (s.token_id, s.vocab_size)
-        return Finding(None, s.vocab_size, s.token_id, text)
+    if not 0 <= s.token_id < s.facts.vocab_size and s.token_id != ABSENT_I64:
+        text = "sampled id %d, the vocabulary has %d" % (s.token_id, s.facts.vocab_size)
+        return Finding(None, s.facts.vocab_size, s.token_id, text)
     drafted = list(s.draft_ids)[: s.n_drafted]
-    bad = next(i for i in drafted if i != ABSENT_I64 and not 0 <= i < s.vocab_size)
-    return Finding(None, s.vocab_size, bad, "drafted id %d, the vocabulary has %d" % (bad, s.vocab_size))
+    bad = next(i for i in drafted if i != ABSENT_I64 and not 0 <= i < s.facts.vocab_size)
+    return Finding(None, s.facts.vocab_size, bad, "drafted id %d, the vocabulary has %d" % (bad, s.facts.vocab_size))
 
 
 # -- TK02 ------------------------------------------------------------------------------------------------------------
 
 
 def _tk02(s: Any) -> Claim:
-    block = s.eos_known & (s.n_accepted >= 0) & (s.block_unseen == 0), s.eos_at >= s.n_accepted
-    return both((s.phase_known, negation(s.after_finish)), given(s.is_verify, block))
+    return s.is_prefill | s.is_decode | s.is_verify, negation(s.finished)
+
+
+def _tk02_verify(s: Any) -> Claim:
+    block = s.facts.eos_known & (s.n_accepted >= 0) & (s.block_unseen == 0), s.eos_at >= s.n_accepted
+    return both(_tk02(s), block)
 
 
 def _tk02_explain(s: Any) -> Finding:
-    if s.after_finish:
+    if s.finished:
         return Finding(None, None, None, "the sequence had finished, or sampled an end token, before this step")
     follow = s.n_accepted - s.eos_at
     text = "an end token was accepted at place %d of the step, %s followed" % (s.eos_at, _plural(follow, "token"))
@@ -380,7 +450,7 @@ def _tk02_explain(s: Any) -> Finding:
 
 
 def _tk03(s: Any) -> Claim:
-    return (s.max_new_tokens >= 0) & s.generated_known & negation(s.gapped), s.generated <= s.max_new_tokens
+    return (s.max_new_tokens >= 0) & s.generated_known > s.gapped, s.generated <= s.max_new_tokens
 
 
 def _tk03_explain(s: Any) -> Finding:
@@ -392,15 +462,15 @@ def _tk03_explain(s: Any) -> Finding:
 
 
 def _tk04(s: Any) -> Claim:
-    known = s.layers_known & (s.cache_first >= 0) & (s.n_reused >= 0) & s.kept_known & negation(s.gapped)
+    known = (s.cache_first >= 0) & (s.n_reused >= 0) & s.kept_known > s.gapped
     return known, s.cache_first == s.n_reused + s.kept
 
 
 def _tk04_explain(s: Any) -> Finding:
     expected = s.n_reused + s.kept
     text = "ended with %s in layer %d: %d reused + %d fed and kept = %d"
-    text = text % (_plural(s.cache_first, "row"), s.first_full, s.n_reused, s.kept, expected)
-    return Finding(s.first_full, expected, s.cache_first, text)
+    text = text % (_plural(s.cache_first, "row"), s.facts.first_full, s.n_reused, s.kept, expected)
+    return Finding(s.facts.first_full, expected, s.cache_first, text)
 
 
 # -- TK05 ------------------------------------------------------------------------------------------------------------
@@ -408,7 +478,7 @@ def _tk04_explain(s: Any) -> Finding:
 
 def _tk05(s: Any) -> Claim:
     twice = (s.forward_id >= 0) & (s.forward_id == s.prev_forward_id)
-    return both((s.n_tokens >= 0, s.n_tokens <= 1), (True, negation(twice)))
+    return (s.n_tokens >= 0) | twice, (s.n_tokens <= 1) > twice
 
 
 def _tk05_explain(s: Any) -> Finding:
@@ -422,7 +492,7 @@ def _tk05_explain(s: Any) -> Finding:
 
 
 def _tm01(s: Any) -> Claim:
-    return (s.t_ns >= 0) & (s.prev_t_ns >= 0) & negation(s.gap), s.t_ns >= s.prev_t_ns
+    return (s.t_ns >= 0) & (s.prev_t_ns >= 0) > s.gap, s.t_ns >= s.prev_t_ns
 
 
 def _tm01_explain(s: Any) -> Finding:
@@ -454,16 +524,14 @@ def _fits(s: Any, whole: str, parts: Tuple[str, ...]) -> Claim:
         time, values = s.time(part), s.time_values(part)
         known = known | _present(time)
         total = total + s.or_zero(time)
-        allowed = allowed + s.resolution_ms * values * _present(time)
+        allowed = allowed + s.facts.resolution_ms * values * _present(time)
     return _present(outer) & known, total <= allowed
 
 
 def _tm02(s: Any) -> Claim:
-    if not s.timed:
-        return False, True
     claims = [_fits(s, whole, parts) for whole, parts in _NESTED]
     excess = s.layer_excess
-    claims.append((_present(excess), excess <= 4 * s.resolution_ms))
+    claims.append((_present(excess), excess <= 4 * s.facts.resolution_ms))
     known: Any = False
     failed: Any = False
     for part_known, part_ok in claims:  # one pair that can be compared is enough to say something
@@ -492,17 +560,18 @@ def _tm02_explain(s: Any) -> Finding:
 def _sq01(s: Any) -> Claim:
     near = negation(s.gap)
     grew = s.kv_used - s.pool_before
-    rows = near & s.layers_known & (s.rows_before >= 0) & (s.own_rows >= 0), s.rows_before == s.own_rows
+    rows_known = near & s.facts.layers_known & (s.rows_before >= 0) & (s.own_rows >= 0)
     pool = near & s.grew_known & (s.kv_used >= 0), grew == s.grew
     # a pool that shrank was given rows back that nobody noted: nothing to say about this step
-    counted = s.pool_counts_rows & (s.pool_before >= 0) & ((s.kv_used < 0) | (grew >= 0))
-    return both(given(_full(s), rows), given(counted, pool))
+    counted = s.facts.pool_counts_rows & (s.pool_before >= 0) & ((s.kv_used < 0) | (grew >= 0))
+    rows = rows_known, s.rows_before == s.own_rows
+    return both(given(_full(s.facts), rows), given(counted, pool))
 
 
 def _sq01_explain(s: Any) -> Finding:
     if s.rows_before >= 0 and s.own_rows >= 0 and s.rows_before != s.own_rows:
         text = "other sequences stepped in between: %s left, %d found" % (_plural(s.own_rows, "row"), s.rows_before)
-        return Finding(s.first_full, s.own_rows, s.rows_before, text)
+        return Finding(s.facts.first_full, s.own_rows, s.rows_before, text)
     grew = s.kv_used - s.pool_before
     return Finding(None, s.grew, grew, "the pool grew by %d, this step by %d" % (grew, s.grew))
 
@@ -517,9 +586,10 @@ _ALL = (
         ("layers", "seq_len", "cache_len"),
         "A prefix's rows were restored but the position counter started again at 0: seq_len said 8 while 32 rows were "
         "there, and the next row was written over the prefix.",
-        _full,
-        _kv01,
+        (Case(_every_step, _kv01),),
         _kv01_explain,
+        concerns=_full,
+        can_tell=_layers_known,
     ),
     Rule(
         "KV02",
@@ -527,9 +597,10 @@ _ALL = (
         "all full layers have the same cache_len (or cache_before)",
         ("layers", "cache_len in every layer"),
         "A crop removed two rows from layer 0 only; attention in that layer read other positions than all the others.",
-        lambda s: s.many_full | negation(s.layers_known),
-        _kv02,
+        (Case(_every_step, _kv02),),
         _kv02_explain,
+        concerns=lambda facts: facts.many_full or not facts.layers_known,
+        can_tell=_layers_known,
     ),
     Rule(
         "KV03",
@@ -538,8 +609,7 @@ _ALL = (
         "1 + accepted, 0 <= accepted <= drafted; in the naive loop the sequence grows by 1",
         ("seq_before", "seq_len", "n_tokens", "n_drafted and n_accepted"),
         "Assisted generation moved its position by one a round, not by the number of drafts it accepted.",
-        _always,
-        _kv03,
+        (Case(_no_verify, _kv03), Case(_verify, _kv03_verify)),
         _kv03_explain,
     ),
     Rule(
@@ -549,8 +619,7 @@ _ALL = (
         "step, the reused prefix",
         ("request", "seq_before", "previous seq_len", "no gap"),
         "The cache ended at row 16382 and the next batch started at 16384: one position was never written.",
-        _always,
-        _kv04,
+        (Case(_later, _kv04), Case(_first, _kv04_first)),
         _kv04_explain,
     ),
     Rule(
@@ -559,9 +628,10 @@ _ALL = (
         "seq_before + n_tokens <= capacity (naive: seq_len)",
         ("kv.capacity", "seq_before", "n_tokens"),
         "At 4092 of 4096 rows the engine still drafted 5 tokens: 4098 rows while in flight, though only 4096 stayed.",
-        lambda s: s.has_full | (not s.has_window),  # windows alone roll on for ever
-        _kv05,
+        (Case(_every_step, _kv05),),
         _kv05_explain,
+        concerns=lambda facts: facts.has_full or not facts.has_window,  # windows alone roll on for ever
+        can_tell=lambda facts: facts.capacity >= 0,
     ),
     Rule(
         "KV06",
@@ -569,9 +639,10 @@ _ALL = (
         "a window layer holds min(seq_len, window) to min(seq_len, window + slack) rows",
         ("layers", "seq_len", "cache_len"),
         "A quantised cache class without a cap served layers with a window of 512: 662 rows met a mask of 512 columns.",
-        lambda s: s.has_window | negation(s.layers_known),
-        _kv06,
+        (Case(_every_step, _kv06),),
         _kv06_explain,
+        concerns=lambda facts: facts.has_window or not facts.layers_known,
+        can_tell=_layers_known,
     ),
     Rule(
         "KV07",
@@ -581,8 +652,7 @@ _ALL = (
         ("layers", "n_accepted", "cache_len", "previous cache_len", "no gap"),
         "After each rejection the draft model's cache was cut by two rows too many and never caught up; from then on "
         "it drafted from stale context and almost nothing was accepted.",
-        lambda s: s.is_verify,
-        _kv07,
+        (Case(_verify, _kv07),),
         _kv07_explain,
     ),
     Rule(
@@ -591,8 +661,7 @@ _ALL = (
         "a full context is shifted once, by what the note says, keeping n_keep",
         ("shift note", "previous seq_len", "seq_before", "no gap"),
         "Three slots' worth of shifts ran for one full context, one after the other.",
-        lambda s: s.shifts > 0,
-        _kv08,
+        (Case(lambda s: s.shifts > 0, _kv08),),
         _kv08_explain,
     ),
     Rule(
@@ -601,8 +670,7 @@ _ALL = (
         "when a prefill is over: reused + fed = prompt, reused <= prompt, at least one token fed",
         ("request", "prompt_tokens and n_reused in it", "n_tokens", "no gap"),
         "A prefix keyed with 20 tokens was stored with 19 rows; the 20th was neither cached nor fed.",
-        lambda s: s.prefill_ended,
-        _kv09,
+        (Case(lambda s: s.prefill_ended, _kv09),),
         _kv09_explain,
         at_previous=True,
     ),
@@ -612,9 +680,10 @@ _ALL = (
         "recurrent layers have no rows; a shared layer mirrors its owner",
         ("layers", "cache_len"),
         "Convolution and recurrent states were taken for key/value caches and counted, cropped and copied as rows.",
-        lambda s: s.has_recurrent | s.has_shared | negation(s.layers_known),
-        _kv10,
+        (Case(_every_step, _kv10),),
         _kv10_explain,
+        concerns=lambda facts: facts.has_recurrent or facts.has_shared or not facts.layers_known,
+        can_tell=_layers_known,
     ),
     Rule(
         "KV11",
@@ -622,9 +691,10 @@ _ALL = (
         "the row written is the first full layer's old cache_len, whatever the rotary position is",
         ("layers", "write_pos", "previous cache_len"),
         "After a restore the write offset restarted at 0 and new rows overwrote the reused prefix.",
-        lambda s: _full(s) & (s.n_tokens != 0),
-        _kv11,
+        (Case(lambda s: s.n_tokens != 0, _kv11),),
         _kv11_explain,
+        concerns=_full,
+        can_tell=lambda facts: facts.layers_known and facts.may_record("write_pos"),
     ),
     Rule(
         "KV12",
@@ -633,9 +703,9 @@ _ALL = (
         "evictable or retained rows count as free",
         ("kv_used and kv_free",),
         "Pages allocated for rejected drafts were not given back: 128 tokens, two pages, gone after every request.",
-        _always,
-        _kv12,
+        (Case(_every_step, _kv12),),
         _kv12_explain,
+        can_tell=lambda facts: facts.may_record("kv_used", "kv_free"),
     ),
     Rule(
         "TK01",
@@ -643,9 +713,9 @@ _ALL = (
         "sampled and drafted ids lie in the model's vocabulary (padding rows included), not the tokenizer's",
         ("model.vocab_size", "token_id", "n_drafted and draft_ids"),
         "A buffer that was never filled gave the id 5279552648203111001.",
-        lambda s: negation(s.is_prefill),
-        _tk01,
+        (Case(_sampled_no_drafts, _tk01), Case(_verify, _tk01_verify)),
         _tk01_explain,
+        can_tell=lambda facts: facts.vocab_size >= 0,
     ),
     Rule(
         "TK02",
@@ -654,8 +724,7 @@ _ALL = (
         "accepted tokens (end ids: unless ignore_eos)",
         ("stop.eos", "n_accepted", "draft_ids"),
         "An end token accepted in the middle of a block of drafts did not stop generation.",
-        _always,
-        _tk02,
+        (Case(_no_verify, _tk02), Case(_verify, _tk02_verify)),
         _tk02_explain,
     ),
     Rule(
@@ -664,8 +733,7 @@ _ALL = (
         "generated <= max_new_tokens: 1 a decode step, 1 + accepted a verify step, the end token counted",
         ("max_new_tokens", "n_accepted", "no gap"),
         "One token was asked for; the pending token and three accepted drafts came back.",
-        lambda s: negation(s.is_prefill),
-        _tk03,
+        (Case(_sampled, _tk03),),
         _tk03_explain,
     ),
     Rule(
@@ -674,9 +742,10 @@ _ALL = (
         "at a step with a finish: rows = reused + prompt fed + tokens fed and kept - shifted",
         ("layers", "request", "cache_len", "n_tokens", "n_accepted", "no gap"),
         "With 4 drafts a round the last 5 tokens were computed, stayed in the cache and were lost from the answer.",
-        lambda s: _full(s) & (s.finish != 0),
-        _tk04,
+        (Case(lambda s: s.finish != 0, _tk04),),
         _tk04_explain,
+        concerns=_full,
+        can_tell=_layers_known,
     ),
     Rule(
         "TK05",
@@ -684,9 +753,9 @@ _ALL = (
         "plain decode feeds one token a sequence a forward (naive: not judged)",
         ("n_tokens",),
         "The cache was switched off by a flag nobody looked at: every token fed the whole sequence again.",
-        lambda s: s.is_decode & (not s.naive),
-        _tk05,
+        (Case(_decode, _tk05),),
         _tk05_explain,
+        concerns=lambda facts: not facts.naive,
     ),
     Rule(
         "TM01",
@@ -694,8 +763,7 @@ _ALL = (
         "t_ns never runs backwards",
         ("t_ns", "previous t_ns", "no gap"),
         "The last token's time was the arrival time, so it lay before the first token's.",
-        lambda s: negation(s.first) | (s.prev_t_ns >= 0) | (s.t_ns < 0),
-        _tm01,
+        (Case(_later, _tm01), Case(lambda s: s.first & ((s.prev_t_ns >= 0) | (s.t_ns < 0)), _tm01)),
         _tm01_explain,
     ),
     Rule(
@@ -705,9 +773,9 @@ _ALL = (
         "0.1 % and the run's resolution_ms a part",
         ("two nested times",),
         "Sampling that was timed elsewhere was added to a total that did not contain it: the parts exceeded the whole.",
-        _always,
-        _tm02,
+        (Case(_every_step, _tm02),),
         _tm02_explain,
+        can_tell=lambda facts: facts.timed,
     ),
     Rule(
         "SQ01",
@@ -716,8 +784,7 @@ _ALL = (
         "the pool grows by the step's own growth",
         ("layers", "cache_len", "previous cache_len", "no gap"),
         "A batch job used the same slot and cleared it; the first conversation went on as if its rows were there.",
-        lambda s: s.interleaved,
-        _sq01,
+        (Case(lambda s: s.interleaved, _sq01),),
         _sq01_explain,
     ),
 )

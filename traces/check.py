@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from traces.context import VERIFY, Facts, PoolState, SequenceView, count
@@ -169,8 +170,7 @@ class _Occasion:
     tests: of the rules that can tell. untold: those that never can in this run.
     """
 
-    def __init__(self, when: Callable[[Any], Any], facts: Facts, cases: List[Tuple[Rule, Case, RuleResult]]) -> None:
-        self.when = when
+    def __init__(self, facts: Facts, cases: List[Tuple[Rule, Case, RuleResult]]) -> None:
         self.tests = [(case.test, rule) for rule, case, _ in cases if rule.can_tell(facts)]
         self.untold = [(rule, result) for rule, _, result in cases if not rule.can_tell(facts)]
         self.steps = 0
@@ -205,11 +205,12 @@ class Checker:
         self.sequences: Dict[int, SequenceView] = {}
         self.pool = PoolState(self.facts)
         self.absent: Dict[str, str] = {}
-        kinds: Dict[Callable[[Any], Any], List[Tuple[Rule, Case, RuleResult]]] = {}
+        kinds: Dict[str, List[Tuple[Rule, Case, RuleResult]]] = {}
         for rule in self.rules:
             for case in rule.cases if rule.concerns(self.facts) else ():
                 kinds.setdefault(case.when, []).append((rule, case, self._report.results[rule.code]))
-        self._occasions = [_Occasion(when, self.facts, cases) for when, cases in kinds.items()]
+        self._occasions = [_Occasion(self.facts, cases) for cases in kinds.values()]
+        self._when = operator.attrgetter(*kinds, "any_step", "any_step")  # of one name it would give no tuple
 
     @property
     def report(self) -> Report:
@@ -219,7 +220,7 @@ class Checker:
         return self._report
 
     def sequence(self, seq_id: int) -> SequenceView:
-        """What is known of a sequence. One that was never spoken of is fresh; behind a gap its beginning may be lost."""
+        """What is known of a sequence. One that nothing spoke of is fresh; behind a gap its beginning may be lost."""
         if seq_id not in self.sequences:
             sequence = self.sequences[seq_id] = SequenceView(self.facts, self.pool)
             sequence.gap = sequence.gapped = self.pool.gapped
@@ -257,8 +258,8 @@ class Checker:
         view = self.sequences.get(record["seq_id"]) or self.sequence(record["seq_id"])
         view.enter(record, self.index)
         broken: List[Failure] = []
-        for occasion in self._occasions:
-            if not occasion.when(view):
+        for is_one, occasion in zip(self._when(view), self._occasions):
+            if not is_one:
                 continue
             if not occasion.steps:
                 for rule, _ in occasion.untold:

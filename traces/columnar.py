@@ -100,7 +100,7 @@ def _judge(checker: Checker, columns: Columns, rule: Rule) -> None:
     n, can_tell = columns.n, rule.can_tell(columns.facts)
     judged, unknown, failed = (np.zeros(n, np.bool_) for _ in range(3))
     for case in rule.cases:
-        applies = columns.column(case.when(columns))
+        applies = columns.column(getattr(columns, case.when))
         if not applies.any():
             continue
         known, ok = (columns.column(part) for part in (case.test(columns) if can_tell else (False, True)))

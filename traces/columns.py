@@ -23,9 +23,9 @@ Bools = npt.NDArray[np.bool_]
 
 
 _CONTEXT = (
-    "first gap gapped removed shifts shift_discard shift_keep prev_len prev_first prev_t_ns prev_forward_id prev_index "
-    "prefill_ended prompt_tokens prompt_fed prompt_fed_known n_reused max_new_tokens kept kept_known generated "
-    "generated_known finished interleaved"
+    "first later begins_timed gap gapped removed shifts shift_discard shift_keep prev_len prev_first prev_t_ns "
+    "prev_forward_id prev_index prefill_ended prompt_tokens prompt_fed prompt_fed_known n_reused max_new_tokens kept "
+    "kept_known generated generated_known finished interleaved"
 ).split()
 
 
@@ -210,7 +210,9 @@ class Columns(View):
             has_request[i] = state.has_request
         over = (self._prev_phase == PREFILL) | (self.first & has_request)
         self.prefill_ended = over & (self.phase != PREFILL)  # and, in _accumulate, only where nothing was generated
-        self.interleaved = ~self.first & (self.prev_index != np.arange(n) + self.first_step - 1)
+        self.later = ~self.first
+        self.begins_timed = self.first & ((self.prev_t_ns >= 0) | (self.t_ns < 0))
+        self.interleaved = self.later & (self.prev_index != np.arange(n) + self.first_step - 1)
 
     def _accumulate(self) -> None:
         """Running sums within each life."""

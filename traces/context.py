@@ -136,14 +136,16 @@ class View:
     """The names a rule reads, for one step or for a column of steps.
 
     Raw: the counts and ids of the record (absent counts -1, ids the smallest I64, times NaN), `finish`, `phase`.
-    Context: first, gap, gapped, removed, shifts, shift_discard, shift_keep, prev_len, prev_first, prev_t_ns,
-    prev_forward_id, prefill_ended, prompt_tokens, prompt_fed, n_reused, max_new_tokens, kept, generated, finished,
-    interleaved, pool_before, pool_total. `facts`: what the run says.
-    What follows is derived from those, the same way for ints and columns; subclasses add the sums over layers.
+    Context: first, later, begins_timed (a first step whose time can be compared, or is absent), gap, gapped, removed,
+    shifts, shift_discard, shift_keep, prev_len, prev_first, prev_t_ns, prev_forward_id, prefill_ended, prompt_tokens,
+    prompt_fed, n_reused, max_new_tokens, kept, generated, finished, interleaved, pool_before, pool_total. `facts`: what
+    the run says. What follows is derived from those, the same way for ints and columns; subclasses add the sums over
+    layers.
     """
 
     __slots__ = ()
 
+    any_step = True
     phase: Any
     finish: Any
     seq_id: Any
@@ -174,14 +176,21 @@ class View:
     is_prefill: Any
     is_decode: Any
     is_verify: Any
+    no_prefill: Any
+    no_verify: Any
+    samples_one: Any
+    phase_known: Any
     grew: Any
     grew_known: Any
 
     def derive(self) -> None:
-        """is_prefill, is_decode, is_verify; grew: the rows a full layer gains by the step, tokens fed or 1 + accepted;
-        grew_known: whether they could be computed."""
+        """is_prefill, is_decode, is_verify and the contrary; samples_one: neither a prompt nor drafts; phase_known;
+        grew: the rows a full layer gains by the step, tokens fed or 1 + accepted; grew_known: whether that is known."""
         phase = self.phase
         self.is_prefill, self.is_decode, self.is_verify = phase == PREFILL, phase == DECODE, phase == VERIFY
+        self.no_prefill, self.no_verify = phase != PREFILL, phase != VERIFY
+        self.samples_one = self.no_prefill & self.no_verify
+        self.phase_known = self.is_prefill | self.is_decode | self.is_verify
         self.grew = pick(self.is_verify, 1 + self.n_accepted, self.n_tokens)
         self.grew_known = self.grew >= self.is_verify  # 1 + absent is 0
 
@@ -209,15 +218,9 @@ class View:
         return pick(self.before_first >= 0, self.before_first, pick(back < -1, -1, back))
 
 
-class Rows(NamedTuple):
-    """One step's rows a layer, with the first full layer's, the least and most of all full ones (-1 where none was
-    seen) and how many of those were not seen."""
-
-    rows: Sequence[int]
-    first: int
-    least: int
-    most: int
-    unseen: int
+Rows = Tuple[Sequence[int], int, int, int, int]
+"""One step's rows a layer; the first full layer's; the least and most of all full ones (-1 where none was seen); how
+many of those were not seen"""
 
 
 def _extent(rows: Sequence[int], layers: Sequence[int]) -> Tuple[int, int, int]:
@@ -229,41 +232,41 @@ def _extent(rows: Sequence[int], layers: Sequence[int]) -> Tuple[int, int, int]:
 
 def _rows(rows: Any, facts: Facts) -> Rows:
     if isinstance(rows, int):  # one count for all layers says nothing about their agreement
-        return Rows((), rows if facts.has_full else -1, -1, -1, len(facts.full_layers))
+        return (), (rows if facts.has_full else -1), -1, -1, len(facts.full_layers)
     if facts.all_full and len(rows) == facts.n_layers:
         least = min(rows)
         if least >= 0:
-            return Rows(rows, rows[0], least, max(rows), 0)
+            return rows, rows[0], least, max(rows), 0
     least, most, unseen = _extent(rows, facts.full_layers)
     unseen += len(rows) > facts.n_layers  # a layer that the run does not describe
     first = rows[facts.first_full] if facts.has_full and facts.first_full < len(rows) else -1
-    return Rows(rows, first, least, most, unseen)
+    return rows, first, least, most, unseen
 
 
 _RAW = "phase finish seq_id token_id n_tokens seq_before seq_len t_ns".split() + OPTIONAL_COUNTS
-_SUMS = "cache_first cache_min cache_max cache_unseen before_rows before_first before_min before_max before_unseen"
-_DERIVED = "is_prefill is_decode is_verify grew grew_known".split()
-_REQUEST = "has_request n_reused prompt_tokens max_new_tokens".split()
-_LEFT = "first prev_index prev_len prev_first prev_rows prev_t_ns prev_phase prev_forward_id".split()
-_SUMMED = "kept kept_known generated generated_known prompt_fed prompt_fed_known finished".split()
-_NOTED = "gap gapped removed shifts shift_discard shift_keep".split()
-_CONTEXT = _REQUEST + _LEFT + _SUMMED + _NOTED
+_DERIVED = (
+    "cache_rows cache_first cache_min cache_max cache_unseen before_rows before_first before_min before_max "
+    "before_unseen is_prefill is_decode is_verify no_prefill no_verify samples_one phase_known grew grew_known"
+).split()
+_CONTEXT = (
+    "has_request n_reused prompt_tokens max_new_tokens first later begins_timed interleaved prefill_ended prev_index "
+    "prev_len prev_first prev_rows prev_t_ns prev_phase prev_forward_id kept kept_known generated generated_known "
+    "prompt_fed prompt_fed_known finished gap gapped removed shifts shift_discard shift_keep"
+).split()
 
 
 class SequenceView(View):
     """One sequence on plain ints: the step of it that is being judged, and what its steps and the notes before that
     one left behind. A debugger's hit has microseconds, so this is kept and filled anew, not made for each step."""
 
-    __slots__ = tuple(
-        ["facts", "pool", "record", "index", "cache", "interleaved", "prefill_ended"] + _RAW + _SUMS.split() + _DERIVED + _CONTEXT
-    )
+    __slots__ = ("facts", "pool", "record", "index", "_cache", *_RAW, *_DERIVED, *_CONTEXT)
 
     def __init__(self, facts: Facts, pool: PoolState) -> None:
         self.facts, self.pool = facts, pool
         self.has_request = False
         self.n_reused = self.prompt_tokens = -1
         self.max_new_tokens = facts.max_new_tokens
-        self.first = True
+        self.first, self.later, self.begins_timed = True, False, False
         self.prev_index = -2
         self.prev_len = self.prev_first = self.prev_t_ns = self.prev_phase = self.prev_forward_id = -1
         self.prev_rows: Sequence[int] = ()
@@ -274,7 +277,8 @@ class SequenceView(View):
         self.shift_discard = self.shift_keep = -1
         self.n_drafted = self.n_accepted = self.draft_cache_len = self.write_pos = -1
         self.kv_used = self.kv_free = self.forward_id = -1
-        self.cache = Rows((), -1, -1, -1, 0)
+        self.cache_rows: Sequence[int] = ()
+        self._cache: Rows = (), -1, -1, -1, 0
 
     def note(self, note: Dict[str, Any]) -> None:
         """A note about this sequence, other than its request."""
@@ -313,9 +317,11 @@ class SequenceView(View):
         """The sequence's next step: a raw record, and its number in the trace."""
         self.index = index
         self.read(record)
-        if self.first and self.has_request and self.n_reused < 0:
-            self.n_reused = record.get("n_reused", -1)
-        self.interleaved = self.prev_index != index - 1 and not self.first
+        if self.first:
+            self.begins_timed = self.prev_t_ns >= 0 or self.t_ns < 0
+            if self.has_request and self.n_reused < 0:
+                self.n_reused = record.get("n_reused", -1)
+        self.interleaved = self.later and self.prev_index != index - 1
         if self.kv_used >= 0 and self.kv_free >= 0 and self.pool.total < 0:
             self.pool.total = self.kv_used + self.kv_free
         self._count()
@@ -332,10 +338,10 @@ class SequenceView(View):
         self.t_ns = t_ns if t_ns < 2**63 else -1
         rows = record.get("cache_before", -1)
         # an entry hook's rows are the very ones that the step before ended with
-        before = self.cache if rows is self.cache.rows and rows else _rows(rows, self.facts)
+        before = self._cache if rows is self.cache_rows and rows else _rows(rows, self.facts)
         self.before_rows, self.before_first, self.before_min, self.before_max, self.before_unseen = before
-        self.cache = _rows(record["cache_len"], self.facts)
-        _, self.cache_first, self.cache_min, self.cache_max, self.cache_unseen = self.cache
+        cache = self._cache = _rows(record["cache_len"], self.facts)
+        self.cache_rows, self.cache_first, self.cache_min, self.cache_max, self.cache_unseen = cache
         self.derive()
 
     def _count(self) -> None:
@@ -359,20 +365,15 @@ class SequenceView(View):
 
     def leave(self) -> None:
         """Leave this step behind: what the sequence's next one is compared with."""
-        self.first = False
+        self.first, self.later, self.begins_timed = False, True, False
         self.prev_index, self.prev_len, self.prev_first = self.index, self.seq_len, self.cache_first
-        self.prev_rows, self.prev_phase, self.prev_forward_id = self.cache.rows, self.phase, self.forward_id
+        self.prev_rows, self.prev_phase, self.prev_forward_id = self.cache_rows, self.phase, self.forward_id
         self.prev_t_ns = self.t_ns
         if self.finish or (self.facts.eos and self.sampled_an_end):
             self.finished = True
         self.gap, self.removed, self.shifts, self.shift_discard, self.shift_keep = False, 0, 0, -1, -1
         self.pool.used = self.kv_used
         self.pool.active.add(self.seq_id)
-
-    @property
-    def cache_rows(self) -> Sequence[int]:
-        """Rows in each layer after the step."""
-        return self.cache.rows
 
     @property
     def pool_before(self) -> int:

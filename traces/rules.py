@@ -1,8 +1,8 @@
 """The invariants of a token loop, each declared once.
 
-A rule's `when` and `test` are expressions over a step and its context (see context.View for the names). They use only
-operators, so they work alike on plain ints (one step, live, in gdb) and on numpy columns (a whole trace at once).
-Counts that are absent are -1, ids the smallest I64, times NaN. Between bools `a > b` says: a and not b.
+A rule's tests are expressions over a step and its context (see context.View for the names). They use only operators, so
+they work alike on plain ints (one step, live, in gdb) and on numpy columns (a whole trace at once). Counts that are
+absent are -1, ids the smallest I64, times NaN. Between bools `a > b` says: a and not b.
 
 A test returns `(known, ok)`: what could be judged, and what of it holds. Not known is never a pass. What depends on the
 run alone (`concerns`, `can_tell`) is asked once a run and costs a step nothing.
@@ -28,9 +28,12 @@ class Finding(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Steps of one kind that a rule judges, and its test for them. Elsewhere the rule does not apply."""
+    """Steps of one kind that a rule judges, and its test for them. Elsewhere the rule does not apply.
 
-    when: Callable[[Any], Any]
+    when: the name of what is true, or not 0, at those steps (see context.View).
+    """
+
+    when: str
     test: Callable[[Any], Claim]
 
 
@@ -86,41 +89,7 @@ def given(condition: Any, claim: Claim) -> Claim:
     return claim[0] | negation(condition), claim[1] | negation(condition)
 
 
-# -- when: which steps -----------------------------------------------------------------------------------------------
-
-_PREFILL, _DECODE, _VERIFY = PHASES["prefill"], PHASES["decode"], PHASES["verify"]
-
-
-def _every_step(s: Any) -> Any:
-    return True
-
-
-def _first(s: Any) -> Any:
-    return s.first
-
-
-def _later(s: Any) -> Any:
-    return negation(s.first)
-
-
-def _decode(s: Any) -> Any:
-    return s.is_decode
-
-
-def _verify(s: Any) -> Any:
-    return s.is_verify
-
-
-def _no_verify(s: Any) -> Any:
-    return s.phase != _VERIFY
-
-
-def _sampled(s: Any) -> Any:
-    return s.phase != _PREFILL
-
-
-def _sampled_no_drafts(s: Any) -> Any:
-    return (s.phase != _PREFILL) & (s.phase != _VERIFY)
+_DECODE = PHASES["decode"]
 
 
 # -- concerns, can_tell: which runs ----------------------------------------------------------------------------------
@@ -430,7 +399,7 @@ def _tk01_explain(s: Any) -> Finding:
 
 
 def _tk02(s: Any) -> Claim:
-    return s.is_prefill | s.is_decode | s.is_verify, negation(s.finished)
+    return s.phase_known, negation(s.finished)
 
 
 def _tk02_verify(s: Any) -> Claim:
@@ -586,7 +555,7 @@ _ALL = (
         ("layers", "seq_len", "cache_len"),
         "A prefix's rows were restored but the position counter started again at 0: seq_len said 8 while 32 rows were "
         "there, and the next row was written over the prefix.",
-        (Case(_every_step, _kv01),),
+        (Case("any_step", _kv01),),
         _kv01_explain,
         concerns=_full,
         can_tell=_layers_known,
@@ -597,7 +566,7 @@ _ALL = (
         "all full layers have the same cache_len (or cache_before)",
         ("layers", "cache_len in every layer"),
         "A crop removed two rows from layer 0 only; attention in that layer read other positions than all the others.",
-        (Case(_every_step, _kv02),),
+        (Case("any_step", _kv02),),
         _kv02_explain,
         concerns=lambda facts: facts.many_full or not facts.layers_known,
         can_tell=_layers_known,
@@ -609,7 +578,7 @@ _ALL = (
         "1 + accepted, 0 <= accepted <= drafted; in the naive loop the sequence grows by 1",
         ("seq_before", "seq_len", "n_tokens", "n_drafted and n_accepted"),
         "Assisted generation moved its position by one a round, not by the number of drafts it accepted.",
-        (Case(_no_verify, _kv03), Case(_verify, _kv03_verify)),
+        (Case("no_verify", _kv03), Case("is_verify", _kv03_verify)),
         _kv03_explain,
     ),
     Rule(
@@ -619,7 +588,7 @@ _ALL = (
         "step, the reused prefix",
         ("request", "seq_before", "previous seq_len", "no gap"),
         "The cache ended at row 16382 and the next batch started at 16384: one position was never written.",
-        (Case(_later, _kv04), Case(_first, _kv04_first)),
+        (Case("later", _kv04), Case("first", _kv04_first)),
         _kv04_explain,
     ),
     Rule(
@@ -628,7 +597,7 @@ _ALL = (
         "seq_before + n_tokens <= capacity (naive: seq_len)",
         ("kv.capacity", "seq_before", "n_tokens"),
         "At 4092 of 4096 rows the engine still drafted 5 tokens: 4098 rows while in flight, though only 4096 stayed.",
-        (Case(_every_step, _kv05),),
+        (Case("any_step", _kv05),),
         _kv05_explain,
         concerns=lambda facts: facts.has_full or not facts.has_window,  # windows alone roll on for ever
         can_tell=lambda facts: facts.capacity >= 0,
@@ -639,7 +608,7 @@ _ALL = (
         "a window layer holds min(seq_len, window) to min(seq_len, window + slack) rows",
         ("layers", "seq_len", "cache_len"),
         "A quantised cache class without a cap served layers with a window of 512: 662 rows met a mask of 512 columns.",
-        (Case(_every_step, _kv06),),
+        (Case("any_step", _kv06),),
         _kv06_explain,
         concerns=lambda facts: facts.has_window or not facts.layers_known,
         can_tell=_layers_known,
@@ -652,7 +621,7 @@ _ALL = (
         ("layers", "n_accepted", "cache_len", "previous cache_len", "no gap"),
         "After each rejection the draft model's cache was cut by two rows too many and never caught up; from then on "
         "it drafted from stale context and almost nothing was accepted.",
-        (Case(_verify, _kv07),),
+        (Case("is_verify", _kv07),),
         _kv07_explain,
     ),
     Rule(
@@ -661,7 +630,7 @@ _ALL = (
         "a full context is shifted once, by what the note says, keeping n_keep",
         ("shift note", "previous seq_len", "seq_before", "no gap"),
         "Three slots' worth of shifts ran for one full context, one after the other.",
-        (Case(lambda s: s.shifts > 0, _kv08),),
+        (Case("shifts", _kv08),),
         _kv08_explain,
     ),
     Rule(
@@ -670,7 +639,7 @@ _ALL = (
         "when a prefill is over: reused + fed = prompt, reused <= prompt, at least one token fed",
         ("request", "prompt_tokens and n_reused in it", "n_tokens", "no gap"),
         "A prefix keyed with 20 tokens was stored with 19 rows; the 20th was neither cached nor fed.",
-        (Case(lambda s: s.prefill_ended, _kv09),),
+        (Case("prefill_ended", _kv09),),
         _kv09_explain,
         at_previous=True,
     ),
@@ -680,7 +649,7 @@ _ALL = (
         "recurrent layers have no rows; a shared layer mirrors its owner",
         ("layers", "cache_len"),
         "Convolution and recurrent states were taken for key/value caches and counted, cropped and copied as rows.",
-        (Case(_every_step, _kv10),),
+        (Case("any_step", _kv10),),
         _kv10_explain,
         concerns=lambda facts: facts.has_recurrent or facts.has_shared or not facts.layers_known,
         can_tell=_layers_known,
@@ -691,7 +660,7 @@ _ALL = (
         "the row written is the first full layer's old cache_len, whatever the rotary position is",
         ("layers", "write_pos", "previous cache_len"),
         "After a restore the write offset restarted at 0 and new rows overwrote the reused prefix.",
-        (Case(lambda s: s.n_tokens != 0, _kv11),),
+        (Case("n_tokens", _kv11),),
         _kv11_explain,
         concerns=_full,
         can_tell=lambda facts: facts.layers_known and facts.may_record("write_pos"),
@@ -703,7 +672,7 @@ _ALL = (
         "evictable or retained rows count as free",
         ("kv_used and kv_free",),
         "Pages allocated for rejected drafts were not given back: 128 tokens, two pages, gone after every request.",
-        (Case(_every_step, _kv12),),
+        (Case("any_step", _kv12),),
         _kv12_explain,
         can_tell=lambda facts: facts.may_record("kv_used", "kv_free"),
     ),
@@ -713,7 +682,7 @@ _ALL = (
         "sampled and drafted ids lie in the model's vocabulary (padding rows included), not the tokenizer's",
         ("model.vocab_size", "token_id", "n_drafted and draft_ids"),
         "A buffer that was never filled gave the id 5279552648203111001.",
-        (Case(_sampled_no_drafts, _tk01), Case(_verify, _tk01_verify)),
+        (Case("samples_one", _tk01), Case("is_verify", _tk01_verify)),
         _tk01_explain,
         can_tell=lambda facts: facts.vocab_size >= 0,
     ),
@@ -724,7 +693,7 @@ _ALL = (
         "accepted tokens (end ids: unless ignore_eos)",
         ("stop.eos", "n_accepted", "draft_ids"),
         "An end token accepted in the middle of a block of drafts did not stop generation.",
-        (Case(_no_verify, _tk02), Case(_verify, _tk02_verify)),
+        (Case("no_verify", _tk02), Case("is_verify", _tk02_verify)),
         _tk02_explain,
     ),
     Rule(
@@ -733,7 +702,7 @@ _ALL = (
         "generated <= max_new_tokens: 1 a decode step, 1 + accepted a verify step, the end token counted",
         ("max_new_tokens", "n_accepted", "no gap"),
         "One token was asked for; the pending token and three accepted drafts came back.",
-        (Case(_sampled, _tk03),),
+        (Case("no_prefill", _tk03),),
         _tk03_explain,
     ),
     Rule(
@@ -742,7 +711,7 @@ _ALL = (
         "at a step with a finish: rows = reused + prompt fed + tokens fed and kept - shifted",
         ("layers", "request", "cache_len", "n_tokens", "n_accepted", "no gap"),
         "With 4 drafts a round the last 5 tokens were computed, stayed in the cache and were lost from the answer.",
-        (Case(lambda s: s.finish != 0, _tk04),),
+        (Case("finish", _tk04),),
         _tk04_explain,
         concerns=_full,
         can_tell=_layers_known,
@@ -753,7 +722,7 @@ _ALL = (
         "plain decode feeds one token a sequence a forward (naive: not judged)",
         ("n_tokens",),
         "The cache was switched off by a flag nobody looked at: every token fed the whole sequence again.",
-        (Case(_decode, _tk05),),
+        (Case("is_decode", _tk05),),
         _tk05_explain,
         concerns=lambda facts: not facts.naive,
     ),
@@ -763,7 +732,7 @@ _ALL = (
         "t_ns never runs backwards",
         ("t_ns", "previous t_ns", "no gap"),
         "The last token's time was the arrival time, so it lay before the first token's.",
-        (Case(_later, _tm01), Case(lambda s: s.first & ((s.prev_t_ns >= 0) | (s.t_ns < 0)), _tm01)),
+        (Case("later", _tm01), Case("begins_timed", _tm01)),
         _tm01_explain,
     ),
     Rule(
@@ -773,7 +742,7 @@ _ALL = (
         "0.1 % and the run's resolution_ms a part",
         ("two nested times",),
         "Sampling that was timed elsewhere was added to a total that did not contain it: the parts exceeded the whole.",
-        (Case(_every_step, _tm02),),
+        (Case("any_step", _tm02),),
         _tm02_explain,
         can_tell=lambda facts: facts.timed,
     ),
@@ -784,7 +753,7 @@ _ALL = (
         "the pool grows by the step's own growth",
         ("layers", "cache_len", "previous cache_len", "no gap"),
         "A batch job used the same slot and cleared it; the first conversation went on as if its rows were there.",
-        (Case(lambda s: s.interleaved, _sq01),),
+        (Case("interleaved", _sq01),),
         _sq01_explain,
     ),
 )

@@ -7,22 +7,22 @@ with one number a token; fields that are one value a sequence are taken at its f
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from operator import itemgetter
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from gdb_scripts import expressions as ex
-from gdb_scripts import layout, straight
+from gdb_scripts import layout
 from gdb_scripts.layout import NOT_MEASURED, Absent, Memory, Scope
 from gdb_scripts.probe import SLOT, Hook
 from traces import fields
 
 Values = Dict[str, Any]
-_FAILURES = 20
 _GROUPS = ("when", "reads", "after", "sums")
 
 
 class Hit(NamedTuple):
-    """What one hook read: fields, after-fields, accumulators (raw sums), absences, facts (first hit), and when (None
-    where there is no clock).
+    """What one hook read: fields, after-fields, accumulators (raw sums), absences, facts (first hit), and when, on the
+    clock of time.monotonic_ns (None where there is no clock).
 
     slot, outputs: see probe.Hook.conditions. forward_id: the same for all hits of one forward; last: no other hit of
     that forward follows. skipped: a warm-up; nothing else of it counts.
@@ -36,37 +36,37 @@ class Hit(NamedTuple):
     facts: Values
     t_ns: Optional[int]
     slot: Optional[int] = None
-    outputs: Optional[List[int]] = None
+    outputs: Optional[Sequence[int]] = None
     forward_id: Optional[int] = None
     last: bool = True
     skipped: bool = False
 
 
 class _Part:
-    """Some of a hook's expressions, read together: by straight-line code, or field by field where that fails."""
+    """Some of a hook's expressions, read together."""
 
     def __init__(self, wanted: Dict[str, ex.Node], scope: Scope, caps: Dict[str, int]) -> None:
         self.plan = layout.plan(wanted, scope, caps)
         self.absent = self.plan.absent
         self.is_empty = not wanted
-        self._straight = straight.compiled(self.plan, _GROUPS)
-        self._failures = 0
+        self._groups = []
+        for group in _GROUPS:
+            names = [name for name in self.plan.places if name.startswith(group + ".")]
+            places = [self.plan.places[name] for name in names]
+            # of one place alone itemgetter would give no tuple
+            self._groups.append(([name[len(group) + 1 :] for name in names], itemgetter(*places, 0, 0)))
 
-    def read(self, memory: Memory) -> Tuple[Tuple[Values, ...], Dict[str, Absent]]:
+    def read(self, memory: Memory) -> Tuple[List[Values], Dict[str, Absent]]:
         """(a dict a group, what is absent as group.field)"""
-        if self._straight is not None:
-            try:
-                return self._straight(memory), self.absent
-            except memory.errors:
-                self._failures += 1
-                if self._failures > _FAILURES:  # something is missing at every hit: go straight to what says so
-                    self._straight = None
-        values, missing = self.plan.read(memory)
-        groups: Dict[str, Values] = {group: {} for group in _GROUPS}
-        for name, value in values.items():
-            group, _, field = name.partition(".")
-            groups[group][field] = value
-        return tuple(groups.values()), {**self.absent, **missing}
+        numbers, complete = self.plan.numbers(memory)
+        groups = [dict(zip(names, pick(numbers))) if names else {} for names, pick in self._groups]
+        if complete:
+            return groups, self.absent
+        missing = self.absent.copy()
+        for group, values in zip(_GROUPS, groups):
+            for name in [name for name, value in values.items() if isinstance(value, Absent)]:
+                missing["%s.%s" % (group, name)] = values.pop(name)
+        return groups, missing
 
 
 class HookPlan:
@@ -85,6 +85,7 @@ class HookPlan:
         self._facts = layout.plan(facts, scope)
         self._always_absent = _named(self._shared.absent)
         self._is_plain = self._taken_as_read()
+        self._feeds_several = "slot" in hook.conditions
 
     @property
     def plan(self) -> layout.Plan:
@@ -110,18 +111,20 @@ class HookPlan:
     def hits(
         self, memory: Memory, t_ns: Optional[int], with_facts: bool, forward_id: Optional[int] = None
     ) -> List[Hit]:
-        """The hits of one stop, the sequences in the order of their first tokens. with_facts: read the run's facts."""
+        """The hits of one stop, the sequences in the order of their first tokens. with_facts: read the run's facts.
+        forward_id: a number for the forward; hits of one that can feed several sequences have it."""
         (when, reads, after, sums), missing = self._shared.read(memory)
         if when.get("skip"):
             return [Hit(self._hook, {}, {}, {}, {}, {}, t_ns, skipped=True)]
         facts = self._facts.read(memory)[0] if with_facts else {}
         absent = self._always_absent if missing is self._shared.absent else _named(missing)
-        whole = Hit(self._hook, reads, after, sums, absent, facts, t_ns, None, None, forward_id)
         if self._is_plain:
-            return [whole]
+            return [Hit(self._hook, reads, after, sums, absent, facts, t_ns)]
+        forward_id = forward_id if self._feeds_several else None
+        whole = Hit(self._hook, reads, after, sums, absent, facts, t_ns, None, None, forward_id)
         slots, outputs = when.get("slot"), when.get("outputs")
-        whole = whole._replace(outputs=outputs if isinstance(outputs, list) else None)
-        if isinstance(slots, list):
+        whole = whole._replace(outputs=outputs if isinstance(outputs, tuple) else None)
+        if isinstance(slots, tuple):
             found = self._of_slots(whole, memory, slots)
         else:
             found = [self._of_sequence(whole, memory, slots, None)]
@@ -131,7 +134,7 @@ class HookPlan:
         off = Absent(NOT_MEASURED, "the engine's timers are switched off")
         return hit._replace(sums={}, missing={**hit.missing, **dict.fromkeys(self._hook.accumulators, off)})
 
-    def _of_slots(self, whole: Hit, memory: Memory, slots: List[int]) -> List[Hit]:
+    def _of_slots(self, whole: Hit, memory: Memory, slots: Sequence[int]) -> List[Hit]:
         places: Dict[int, List[int]] = {}
         for at, slot in enumerate(slots):
             places.setdefault(slot, []).append(at)
@@ -151,7 +154,7 @@ class HookPlan:
         if tokens is not None:
             reads["n_tokens"] = len(tokens)
             if outputs is not None and len(tokens) != len(outputs):
-                outputs = [outputs[at] for at in tokens] if len(outputs) > tokens[-1] else None
+                outputs = tuple(outputs[at] for at in tokens) if len(outputs) > tokens[-1] else None
         return hit._replace(values=reads, after=after, missing=missing, slot=slot, outputs=outputs)
 
 
@@ -165,7 +168,7 @@ class _WithSlot(Memory):
 
     def __init__(self, memory: Memory, slot: int) -> None:
         self._memory, self._slot = memory, slot
-        self.read_block = memory.read_block  # type: ignore[method-assign]
+        self.errors, self.read_block = memory.errors, memory.read_block  # type: ignore[method-assign]
 
     def read_variable(self, key: str, size: int) -> bytes:
         if key == "$" + SLOT:
@@ -176,7 +179,7 @@ class _WithSlot(Memory):
 def _at_first(name: str, value: Any, tokens: Optional[List[int]]) -> Any:
     """A field with one value a token, at the sequence's first token; anything else as it is."""
     known = fields.FIELDS.get(name)
-    if not isinstance(value, list) or known is None or known.per_layer != "no" or name == "draft_ids":
+    if not isinstance(value, tuple) or known is None or known.per_layer != "no" or name == "draft_ids":
         return value
     at = tokens[0] if tokens else 0
     return value[at] if at < len(value) else None

@@ -9,11 +9,11 @@ import contextlib
 import re
 import struct
 import tempfile
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import gdb
 
-from gdb_scripts.layout import NO_SYMBOL, OPTIMIZED_OUT, UNREADABLE, Absent, Memory, Scope, Type, Variable
+from gdb_scripts.layout import NO_SYMBOL, OPTIMIZED_OUT, UNREADABLE, Absent, Load, Memory, Scope, Type, Variable
 from gdb_scripts.probe import Hook, plain_name
 
 _REFERENCES = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
@@ -90,9 +90,8 @@ def run(command: str) -> None:
     gdb.execute(command)
 
 
-def set_variable(name: str, value: Any) -> None:
-    """`$name` for the user."""
-    gdb.set_convenience_variable(name, value)
+set_variable = gdb.set_convenience_variable
+"""set_variable(name, value): `$name` for the user"""
 
 
 def pid() -> int:
@@ -308,8 +307,7 @@ class Here:
     """Where the program stopped. The frame is made only when something asks for it: unwinding costs a quarter of a
     stop."""
 
-    def __init__(self) -> None:
-        self._frame: Any = None
+    _frame: Any = None
 
     @property
     def frame(self) -> Any:
@@ -380,34 +378,40 @@ def _register(name: str) -> int:
 
 
 _evaluate = gdb.parse_and_eval
-_MASKS = {size: (1 << 8 * size) - 1 for size in (1, 2, 4, 8)}
 
 
 class GdbMemory(Memory):
-    """Memory and variables at one hit. registers: see in_registers."""
-
-    def __init__(self, here: Here, symbols: Dict[str, Any], registers: Optional[Dict[str, str]] = None) -> None:
-        self._here, self._symbols, self._registers = here, symbols, registers or {}
-        self._inferior = gdb.selected_inferior()
-
-    @property
-    def raw_block(self) -> Callable[[int, int], Any]:
-        return self._inferior.read_memory  # type: ignore[no-any-return]
-
-    def read_scalar(self, key: str, size: int, kind: str) -> Any:
-        register = self._registers.get(key)
-        if register is None or kind == "float":
-            return super().read_scalar(key, size, kind)
-        number = int(_evaluate(register)) & _MASKS[size]
-        return number - (1 << 8 * size) if kind == "int" and number >> (8 * size - 1) else number
+    """Memory and variables at a place, one hit after the other. registers: see in_registers."""
 
     errors = (Absent, gdb.error, OverflowError, ValueError)
 
-    def read_block(self, address: int, size: int) -> bytes:
-        try:
-            return bytes(self._inferior.read_memory(address, size))
-        except (gdb.error, OverflowError, ValueError) as error:
-            raise Absent(UNREADABLE, str(error)) from None
+    def __init__(self, symbols: Dict[str, Any], registers: Optional[Dict[str, str]] = None) -> None:
+        self._symbols, self._registers = symbols, registers or {}
+        self._ways: Dict[Tuple[Load, ...], List[Tuple[str, int, int]]] = {}
+
+    def at(self, here: Here) -> "GdbMemory":
+        """As it is at this hit."""
+        self._here = here
+        self.read_block = gdb.selected_inferior().read_memory  # type: ignore[method-assign]
+        return self
+
+    def read_scalars(self, wanted: Tuple[Load, ...]) -> Sequence[Any]:
+        ways = self._ways.get(wanted)
+        if ways is None:
+            ways = self._ways[wanted] = self._in_registers(wanted)
+        if not ways:
+            return super().read_scalars(wanted)
+        return [((int(_evaluate(register)) & mask) ^ sign) - sign for register, mask, sign in ways]
+
+    def _in_registers(self, wanted: Tuple[Load, ...]) -> List[Tuple[str, int, int]]:
+        """(register, its bits that count, the one of them that is the sign), or none where one lies elsewhere."""
+        ways = []
+        for load in wanted:
+            register, bits = self._registers.get(load.space.base), 8 * load.size
+            if register is None or load.kind == "float":
+                return []
+            ways.append((register, (1 << bits) - 1, 1 << bits - 1 if load.kind == "int" else 0))
+        return ways
 
     def read_variable(self, key: str, size: int) -> bytes:
         try:

@@ -1,14 +1,16 @@
 """From expressions to bytes: where the fields of a hook lie, fetched in few block reads, decoded without a debugger.
 
-`Plan` resolves expressions once against types (from gdb, from DWARF, or frozen in a file). `Snapshot` is one hit: it
-reads each neighbourhood of wanted members as one block, and decodes from bytes. What is not there is Absent, with the
-reason in one word.
+`plan` resolves expressions once against types (from gdb, from DWARF, or frozen in a file) and puts the reads in the
+order in which they depend on each other; a hit is then one walk along them. Each neighbourhood of wanted members is one
+block, decoded from bytes. What is not there is Absent, with the reason in one word.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 import struct
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 from typing import Type as Type_
 
 from gdb_scripts import expressions as ex
@@ -101,18 +103,12 @@ class Scope:
 
 
 class Memory:
-    """What a hit offers; it raises Absent for what it cannot give. `raw_block` is read_block for code that takes any
-    buffer and expects any of `errors`."""
+    """What a hit offers; it raises one of `errors` for what it cannot give."""
 
     errors: Tuple[Type_[Exception], ...] = (Absent,)
 
-    @property
-    def raw_block(self) -> Callable[[int, int], Any]:
-        """See above."""
-        return self.read_block
-
-    def read_block(self, address: int, size: int) -> bytes:
-        """`size` bytes of the program's memory."""
+    def read_block(self, address: int, size: int) -> Any:
+        """`size` bytes of the program's memory: any buffer."""
         raise NotImplementedError
 
     def read_variable(self, key: str, size: int) -> bytes:
@@ -122,6 +118,10 @@ class Memory:
     def read_scalar(self, key: str, size: int, kind: str) -> Any:
         """The same as a number."""
         return decode(self.read_variable(key, size), kind, size)[0]
+
+    def read_scalars(self, wanted: "Tuple[Load, ...]") -> Sequence[Any]:
+        """Several of them."""
+        return [self.read_scalar(load.space.base, load.size, load.kind) for load in wanted]
 
 
 # -- resolved expressions --------------------------------------------------------------------------------------------
@@ -216,7 +216,11 @@ class _Typed(NamedTuple):
 
 
 _INT = Type("int", 8, "long")
-_SCALARS = ("int", "uint", "bool", "float", "pointer")
+LETTERS = {("int", 1): "b", ("int", 2): "h", ("int", 4): "i", ("int", 8): "q", ("float", 4): "f", ("float", 8): "d"}
+for _size, _letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q")):
+    for _kind in ("uint", "bool", "pointer"):
+        LETTERS[_kind, _size] = _letter
+"""How a number of a kind and size is unpacked; of others nothing can be recorded."""
 
 
 def resolve(node: ex.Node, scope: Scope) -> Field:
@@ -233,7 +237,7 @@ def _resolve_gather(node: ex.Slice, position: ex.Node, scope: Scope) -> Gather:
     if element.kind != "pointer" or not isinstance(position, ex.Number):
         raise Absent(NO_SYMBOL, "behind a slice of pointers stands a constant position, as in a[:n][0]")
     target = element.target
-    if target.kind not in _SCALARS:
+    if (target.kind, target.size) not in LETTERS:
         raise Absent(NO_SYMBOL, "%s is not a number" % _kind_of(target))
     return Gather(pointers, position.value * target.size, target.size, target.kind)
 
@@ -248,7 +252,7 @@ def _resolve_slice(node: ex.Slice, scope: Scope) -> Tuple[Array, Type]:
         element, space, offset = base.type.target, Space("at", _value(base)), 0
     else:
         raise Absent(NO_SYMBOL, "a slice needs a pointer or an array, not %s" % _kind_of(base.type))
-    if element.kind not in _SCALARS:
+    if (element.kind, element.size) not in LETTERS:
         raise Absent(NO_SYMBOL, "a slice of %s cannot be recorded" % _kind_of(element))
     return Array(space, offset, element.size, element.kind, start, length), element
 
@@ -319,27 +323,27 @@ def _index(base: Union[_Place, _Typed], index: Value) -> _Place:
     return _through_reference(_Place(Space("at", moved), 0, element))
 
 
-def _unary(operator: str, operand: Union[_Place, _Typed]) -> Union[_Place, _Typed]:
-    if operator == "*":
+def _unary(sign: str, operand: Union[_Place, _Typed]) -> Union[_Place, _Typed]:
+    if sign == "*":
         return _index(operand, Const(0))
-    if operator == "-":
+    if sign == "-":
         return _Typed(Arithmetic("-", Const(0), _value(operand)), operand.type)
     if not isinstance(operand, _Place) or operand.space.kind == "variable":
         raise Absent(NO_SYMBOL, "& needs something that lies in memory")
     return _Typed(Address(operand.space, operand.offset), pointer_to(operand.type))
 
 
-def _binary(operator: str, left: Union[_Place, _Typed], right: Union[_Place, _Typed]) -> _Typed:
+def _binary(sign: str, left: Union[_Place, _Typed], right: Union[_Place, _Typed]) -> _Typed:
     a, b = _value(left), _value(right)
     kind = left.type
-    if operator == "-" and left.type.kind == right.type.kind == "pointer":
+    if sign == "-" and left.type.kind == right.type.kind == "pointer":
         if not left.type.target.size:
             raise Absent(NO_SYMBOL, "%s has no size to count in" % _kind_of(left.type.target))
         return _Typed(Arithmetic("/", Arithmetic("-", a, b), Const(left.type.target.size)), _INT)
-    if left.type.kind in ("pointer", "array") and operator in "+-":
+    if left.type.kind in ("pointer", "array") and sign in "+-":
         b = Arithmetic("*", b, Const(left.type.target.size))
         kind = pointer_to(left.type.target)
-    return _Typed(Arithmetic(operator, a, b), kind)
+    return _Typed(Arithmetic(sign, a, b), kind)
 
 
 def _value(operand: Union[_Place, _Typed]) -> Value:
@@ -348,7 +352,7 @@ def _value(operand: Union[_Place, _Typed]) -> Value:
         return operand.value
     if operand.type.kind == "array":
         return Address(operand.space, operand.offset)
-    if operand.type.kind not in _SCALARS or operand.type.size not in (1, 2, 4, 8):
+    if (operand.type.kind, operand.type.size) not in LETTERS:
         raise Absent(NO_SYMBOL, "%s is not a number" % _kind_of(operand.type))
     return Load(operand.space, operand.offset, operand.type.size, operand.type.kind)
 
@@ -359,12 +363,18 @@ def _kind_of(kind: Type) -> str:
 
 # -- plans and hits --------------------------------------------------------------------------------------------------
 
+Read = Callable[[List[Any], Memory], Sequence[Any]]
+"""One read of a hit: takes the numbers read before it, gives more of them. What is not there stands there as Absent."""
+_FAILURES: Tuple[Type_[Exception], ...] = (TypeError, struct.error)
+"""How a read fails besides what memory raises: a number that it takes is Absent, or fewer bytes came than it needs"""
+
 
 class Plan:
     """The fields of one hook, resolved: what to read at a hit.
 
-    fields: name -> Value or Array; `absent`: name -> the Absent that says why a field cannot be read.
-    caps: the most elements that a slice may have, by field.
+    fields: name -> Value, Array or Gather; absent: name -> the Absent that says why a field cannot be read.
+    caps: the most elements that a slice may have, by field. blocks: for each space the byte ranges read at once.
+    places: name -> where the field stands among the numbers that `numbers` gives.
     """
 
     def __init__(
@@ -372,23 +382,200 @@ class Plan:
     ) -> None:
         self.fields, self.absent, self.caps = fields, absent, caps or {}
         self.blocks = _blocks(fields)
+        order = _Order(self)
+        self.places = {name: order.field(name, field) for name, field in fields.items()}
+        self._constants, self._reads, self._behind = order.constants, order.reads, order.behind
 
     def read(self, memory: Memory) -> Tuple[Dict[str, Any], Dict[str, Absent]]:
         """(values, absences) of one hit."""
-        snapshot = Snapshot(self, memory)
-        values: Dict[str, Any] = {}
-        missing: Dict[str, Absent] = {}
-        for name, where in self.fields.items():
+        numbers, _ = self.numbers(memory)
+        found = {name: numbers[place] for name, place in self.places.items()}
+        missing = {name: value for name, value in found.items() if isinstance(value, Absent)}
+        return {name: value for name, value in found.items() if name not in missing}, missing
+
+    def numbers(self, memory: Memory) -> Tuple[List[Any], bool]:
+        """All that is read at one hit, and whether all of it was there."""
+        known = self._constants.copy()
+        complete = True
+        for read in self._reads:
             try:
-                if isinstance(where, Array):
-                    values[name] = snapshot.array(where, self.caps.get(name, DEFAULT_CAP))
-                elif isinstance(where, Gather):
-                    values[name] = snapshot.gather(where, self.caps.get(name, DEFAULT_CAP))
-                else:
-                    values[name] = snapshot.value(where)
-            except Absent as absent:
-                missing[name] = absent
-        return values, missing
+                known += read(known, memory)
+            except _FAILURES + memory.errors as problem:
+                complete = False
+                known += self._instead(read, known, memory, problem)
+        return known, complete
+
+    def _instead(self, read: Read, known: List[Any], memory: Memory, problem: Exception) -> List[Any]:
+        """What a read gives that failed: a block may reach into memory that is not there though a member is."""
+        about = self._behind[read]
+        for place in about.needs:
+            if isinstance(known[place], Absent):
+                return [known[place]] * about.size
+        if isinstance(problem, TypeError):
+            raise problem
+        found: List[Any] = []
+        for member in about.members:
+            try:
+                found += member(known, memory)
+            except _FAILURES + memory.errors as its_own:
+                found.append(_absent(its_own))
+        return found or [_absent(problem)] * about.size
+
+
+def _absent(problem: Exception) -> Absent:
+    return problem if isinstance(problem, Absent) else Absent(UNREADABLE, str(problem))
+
+
+class _About(NamedTuple):
+    """A read: the places of the numbers that it takes, how many it gives, and a block's members each on its own."""
+
+    needs: Tuple[int, ...]
+    size: int
+    members: Sequence[Read]
+
+
+class _Order:
+    """A plan's reads, in order; the numbers known beforehand stand before what they give."""
+
+    def __init__(self, plan_: Plan) -> None:
+        self._plan = plan_
+        self.constants: List[Any] = []
+        self.reads: List[Read] = []
+        self.behind: Dict[Read, _About] = {}
+        self._places: Dict[Any, int] = {}
+        self._loads: Dict[Tuple[Space, int], List[Load]] = {}
+        parts = [part for field in plan_.fields.values() for part in _within(field)]
+        known: Dict[Any, Any] = {part: part.value for part in parts if isinstance(part, Const)}
+        known.update({part: int(part.base) for part in parts if isinstance(part, Space) and part.kind == "static"})
+        for constant, number in known.items():
+            self._places[constant] = len(self.constants)
+            self.constants.append(number)
+        self._n = len(self.constants)
+        for load in sorted({part for part in parts if isinstance(part, Load)}, key=lambda load: load.offset):
+            self._loads.setdefault((load.space, self._block(load)[0]), []).append(load)
+        self._scalars()
+
+    def _scalars(self) -> None:
+        """The variables that are one number, all in one read: a debugger has them by name."""
+        loads = [group[0] for (space, _), group in self._loads.items() if space.kind == "variable" and len(group) == 1]
+        wanted = tuple(load for load in loads if not load.offset)
+        if wanted:
+            each = [functools.partial(_scalar_read, (load,)) for load in wanted]
+            self._add(wanted, functools.partial(_scalar_read, wanted), members=each)
+
+    def field(self, name: str, field: Field) -> int:
+        """The place of a field's value."""
+        if isinstance(field, Array):
+            return self._array(name, field)
+        if isinstance(field, Gather):
+            at, gather = self._array(name, field.pointers), field
+            return self._add([(name, field)], lambda known, memory: (behind(known[at], gather, memory),), at)
+        return self._value(field)
+
+    def _add(self, keys: Sequence[Any], read: Read, *needs: int, members: Sequence[Read] = ()) -> int:
+        place = self._n
+        self._n += len(keys)
+        self._places.update((key, place + i) for i, key in enumerate(keys))
+        self.reads.append(read)
+        self.behind[read] = _About(needs, len(keys), members)
+        return place
+
+    def _value(self, value: Value) -> int:
+        if value in self._places:
+            return self._places[value]
+        if isinstance(value, Load):
+            self._block_of(value)
+            return self._places[value]
+        if isinstance(value, Address):
+            base, offset = self._base(value.space), value.offset
+            return self._add([value], lambda known, memory: ((known[base] or _null()) + offset,), base)
+        if isinstance(value, Checked):
+            return self._checked(value)
+        assert isinstance(value, Arithmetic)
+        calculate, left, right = _ARITHMETIC[value.operator], self._value(value.left), self._value(value.right)
+        return self._add([value], lambda known, memory: (bounded(calculate(known[left], known[right])),), left, right)
+
+    def _checked(self, checked: Checked) -> int:
+        pointer, word = self._value(checked.pointer), self._value(checked.word)
+
+        def read(known: List[Any], memory: Memory) -> Sequence[Any]:
+            if known[word] - checked.expected:
+                raise Absent(UNREADABLE, "the object is not exactly a %s" % checked.name)
+            return (known[pointer],)
+
+        return self._add([checked], read, word, pointer)
+
+    def _base(self, space: Space) -> int:
+        return self._places[space] if space.kind == "static" else self._value(space.base)
+
+    def _block(self, load: Load) -> Tuple[int, int]:
+        return next(b for b in self._plan.blocks[load.space] if b[0] <= load.offset < b[1])
+
+    def _block_of(self, load: Load) -> None:
+        """Read a block; members that overlap others, as in a union, are left to another read."""
+        loads = [load]
+        for other in self._loads[load.space, self._block(load)[0]]:
+            apart = all(other.offset >= o.offset + o.size or o.offset >= other.offset + other.size for o in loads)
+            if apart and other not in self._places:
+                loads.append(other)
+        loads.sort(key=lambda one: one.offset)
+        if load.space.kind == "variable":
+            self._variable(loads)
+        else:
+            base = self._base(load.space)
+            members = [_block_read(base, [one]) for one in loads]
+            self._add(loads, _block_read(base, loads) if len(loads) > 1 else members[0], base, members=members)
+
+    def _variable(self, loads: List[Load]) -> None:
+        key, end, unpack = loads[0].space.base, loads[-1].offset + loads[-1].size, _members(loads, 0)
+        self._add(loads, lambda known, memory: unpack(memory.read_variable(key, end)))
+
+    def _array(self, name: str, array: Array) -> int:
+        length, start, cap = self._value(array.length), self._value(array.start), self._plan.caps.get(name, DEFAULT_CAP)
+        offset, size, letter = array.offset, array.size, LETTERS[array.kind, array.size]
+        key = array.space.base if array.space.kind == "variable" else None
+        base = self._base(array.space) if key is None else length
+
+        def read(known: List[Any], memory: Memory) -> Sequence[Any]:
+            n = known[length]
+            if not 0 <= n <= cap:
+                raise Absent(UNREADABLE, "a length of %d is not between 0 and %d" % (n, cap))
+            if not n:
+                return ((),)
+            at = offset + known[start] * size
+            if key is None:
+                return (_unpacker(n, letter)(memory.read_block((known[base] or _null()) + at, n * size)),)
+            return (_unpacker(n, letter)(memory.read_variable(key, at + n * size)[at:]),)
+
+        return self._add([(name, array)], read, length, start, base)
+
+
+def _scalar_read(wanted: Tuple[Load, ...], known: List[Any], memory: Memory) -> Sequence[Any]:
+    return memory.read_scalars(wanted)
+
+
+def _block_read(base: int, loads: List[Load]) -> Read:
+    first, size = loads[0].offset, loads[-1].offset + loads[-1].size - loads[0].offset
+    unpack = _members(loads, first)
+    return lambda known, memory: unpack(memory.read_block((known[base] or _null()) + first, size))
+
+
+def _null() -> int:
+    raise Absent(UNREADABLE, "a null pointer")
+
+
+def _members(loads: List[Load], at: int) -> Callable[[Any], Tuple[Any, ...]]:
+    """The function that decodes members out of the bytes from `at` on."""
+    pattern = "<"
+    for load in loads:
+        pattern += "%dx%s" % (load.offset - at, LETTERS[load.kind, load.size])
+        at = load.offset + load.size
+    return struct.Struct(pattern).unpack
+
+
+@functools.lru_cache(maxsize=None)
+def _unpacker(n: int, letter: str) -> Callable[[Any], Tuple[Any, ...]]:
+    return struct.Struct("<%d%s" % (n, letter)).unpack
 
 
 def plan(fields: Dict[str, ex.Node], scope: Scope, caps: Optional[Dict[str, int]] = None) -> Plan:
@@ -403,46 +590,25 @@ def plan(fields: Dict[str, ex.Node], scope: Scope, caps: Optional[Dict[str, int]
     return Plan(resolved, absent, caps)
 
 
-def _loads(value: Any, found: List[Tuple[Space, int, int]]) -> None:
-    """Every scalar of known place that a value depends on."""
-    if isinstance(value, Load):
-        found.append((value.space, value.offset, value.size))
-        _loads(value.space, found)
-    elif isinstance(value, (Address, Array)):
-        _loads(value.space, found)
-        if isinstance(value, Array):
-            _loads(value.start, found)
-            _loads(value.length, found)
-    elif isinstance(value, Gather):
-        _loads(value.pointers, found)
-    elif isinstance(value, Checked):
-        _loads(value.word, found)
-    elif isinstance(value, Arithmetic):
-        _loads(value.left, found)
-        _loads(value.right, found)
-    elif isinstance(value, Space) and value.kind == "at":
-        _loads(value.base, found)
+def _within(value: Any) -> Iterator[Any]:
+    """A value, and all that it depends on."""
+    yield value
+    for part in (value.word,) if isinstance(value, Checked) else value:
+        if isinstance(part, tuple):
+            yield from _within(part)
 
 
 def _blocks(fields: Dict[str, Field]) -> Dict[Space, List[Tuple[int, int]]]:
     """For each space the byte ranges [start, end) to read at once."""
-    found: List[Tuple[Space, int, int]] = []
-    for value in fields.values():
-        _loads(value, found)
+    found = {part for field in fields.values() for part in _within(field) if isinstance(part, Load)}
     ranges: Dict[Space, List[Tuple[int, int]]] = {}
-    for space, offset, size in sorted(set(found), key=lambda f: (repr(f[0]), f[1])):
-        blocks = ranges.setdefault(space, [])
-        if blocks and offset - blocks[-1][1] <= _JOIN_BYTES:
-            blocks[-1] = (blocks[-1][0], max(blocks[-1][1], offset + size))
+    for load in sorted(found, key=lambda f: (repr(f.space), f.offset)):
+        blocks, end = ranges.setdefault(load.space, []), load.offset + load.size
+        if blocks and load.offset - blocks[-1][1] <= _JOIN_BYTES:
+            blocks[-1] = (blocks[-1][0], max(blocks[-1][1], end))
         else:
-            blocks.append((offset, offset + size))
+            blocks.append((load.offset, end))
     return ranges
-
-
-LETTERS = {("int", 1): "b", ("int", 2): "h", ("int", 4): "i", ("int", 8): "q", ("float", 4): "f", ("float", 8): "d"}
-for _size, _letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q")):
-    for _kind in ("uint", "bool", "pointer"):
-        LETTERS[_kind, _size] = _letter
 
 
 def decode(data: bytes, kind: str, size: int, count: int = 1) -> Tuple[Any, ...]:
@@ -453,26 +619,25 @@ def decode(data: bytes, kind: str, size: int, count: int = 1) -> Tuple[Any, ...]
     return struct.unpack_from("<%d%s" % (count, letter), data)
 
 
-def behind(pointers: List[int], gather: Gather, memory: Memory) -> List[Any]:
-    """What the pointers of a gather point to; those that lie close together are read as one block. Raises Absent."""
+def behind(pointers: Sequence[int], gather: Gather, memory: Memory) -> Tuple[Any, ...]:
+    """What the pointers of a gather point to; those that lie close together are read as one block. Raises as memory
+    does."""
     if not pointers:
-        return []
-    first, last = min(pointers), max(pointers)
-    if not first:
-        raise Absent(UNREADABLE, "a null pointer")
-    size, kind = gather.size, gather.kind
+        return ()
+    first, last = min(pointers) or _null(), max(pointers)
+    size, one = gather.size, struct.Struct("<" + LETTERS[gather.kind, gather.size])
     if last - first <= _GATHER_BYTES:
         block = memory.read_block(first + gather.offset, last - first + size)
-        return [decode(block[p - first : p - first + size], kind, size)[0] for p in pointers]
-    blocks = {p: memory.read_block(p + gather.offset, size) for p in set(pointers)}
-    return [decode(blocks[p], kind, size)[0] for p in pointers]
+        return tuple(one.unpack_from(block, p - first)[0] for p in pointers)
+    behind_each = {p: one.unpack(memory.read_block(p + gather.offset, size))[0] for p in set(pointers)}
+    return tuple(behind_each[p] for p in pointers)
 
 
 _ARITHMETIC: Dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
 }
 
 
@@ -481,68 +646,3 @@ def bounded(number: Any) -> Any:
     if not -(2**63) <= number < 2**64:
         raise Absent(UNREADABLE, "a result beyond 64 bits")
     return number
-
-
-class Snapshot:
-    """Memory as it is at one hit; every block is read at most once."""
-
-    def __init__(self, plan_: Plan, memory: Memory) -> None:
-        self._blocks, self._memory = plan_.blocks, memory
-        self._bases: Dict[Space, int] = {}
-        self._read: Dict[Tuple[Space, int], bytes] = {}
-
-    def value(self, value: Value) -> Any:
-        """The number. Raises Absent."""
-        if isinstance(value, Const):
-            return value.value
-        if isinstance(value, Load):
-            return decode(self._bytes(value.space, value.offset, value.size), value.kind, value.size)[0]
-        if isinstance(value, Address):
-            return self._base(value.space) + value.offset
-        if isinstance(value, Checked):
-            if self.value(value.word) != value.expected:
-                raise Absent(UNREADABLE, "the object is not exactly a %s" % value.name)
-            return self.value(value.pointer)
-        return bounded(_ARITHMETIC[value.operator](self.value(value.left), self.value(value.right)))
-
-    def array(self, array: Array, cap: int) -> List[Any]:
-        """The numbers of a slice. Raises Absent, also for a length that must be garbage."""
-        length = self.value(array.length)
-        if not 0 <= length <= cap:
-            raise Absent(UNREADABLE, "a length of %d is not between 0 and %d" % (length, cap))
-        if not length:
-            return []
-        offset = array.offset + self.value(array.start) * array.size
-        if array.space.kind == "variable":
-            data = self._memory.read_variable(array.space.base, offset + length * array.size)[offset:]
-        else:
-            data = self._memory.read_block(self._base(array.space) + offset, length * array.size)
-        return list(decode(data, array.kind, array.size, length))
-
-    def gather(self, gather: Gather, cap: int) -> List[Any]:
-        """The numbers behind pointers. Raises Absent."""
-        return behind(self.array(gather.pointers, cap), gather, self._memory)
-
-    def _base(self, space: Space) -> int:
-        if space.kind == "static":
-            return int(space.base)
-        if space not in self._bases:
-            self._bases[space] = self.value(space.base)
-        if not self._bases[space]:
-            raise Absent(UNREADABLE, "a null pointer")
-        return self._bases[space]
-
-    def _bytes(self, space: Space, offset: int, size: int) -> bytes:
-        start, end = next(b for b in self._blocks[space] if b[0] <= offset < b[1])
-        if (space, start) not in self._read:
-            try:
-                self._read[space, start] = self._fetch(space, start, end)
-            except Absent:
-                # a block may reach into memory that is not there though the member is
-                return self._fetch(space, offset, offset + size)
-        return self._read[space, start][offset - start : offset - start + size]
-
-    def _fetch(self, space: Space, start: int, end: int) -> bytes:
-        if space.kind == "variable":
-            return self._memory.read_variable(space.base, end)[start:end]
-        return self._memory.read_block(self._base(space) + start, end - start)

@@ -126,7 +126,7 @@ class Microscope:
 
     def _start(self) -> None:
         assert self.probe is not None
-        callbacks = (self._now_ns, self._hit, host.say, self._gap)
+        callbacks = (self._hit, host.say, self._gap)
         if self._layout is not None:
             self.backend = FrozenBackend(self._layout, *callbacks)
         elif self.backend_kind == "stop":
@@ -171,9 +171,6 @@ class Microscope:
         """What is asked of the steps has changed."""
         if self.backend is not None:
             self.backend.reconsider()
-
-    def _now_ns(self) -> int:
-        return self.session.now_ns() if self.session is not None else 0
 
     def _gap(self, why: str) -> None:
         if self.session is not None:

@@ -25,6 +25,7 @@ from traces.rules import Rule
 from traces.writer import TraceError, TraceWriter
 
 _LISTS = ("eos", "prompt_ids")
+_PREFILL, _DECODE = fields.PHASES["prefill"], fields.PHASES["decode"]
 
 
 class Closed(NamedTuple):
@@ -64,7 +65,6 @@ class Session:
         self._writer: Optional[TraceWriter] = None
         self._by_name: Dict[str, Column] = {}
         self._absent: Dict[str, Any] = {}
-        self._sizes: Dict[str, int] = {}
         self._pack: Callable[[Dict[str, Any]], bytes] = _packer([])
         self._scales = {n: a.scale for hook in probe.hooks for n, a in hook.accumulators.items()}
         self._blind = {hook.section for hook in probe.hooks if all(isinstance(n, Number) for n in hook.reads.values())}
@@ -79,10 +79,12 @@ class Session:
         self._started = False
         self._told: Dict[str, str] = {}
         self._start_ns = time.monotonic_ns()
-
-    def now_ns(self) -> int:
-        """The clock of t_ns: it counts the debugger's stops too."""
-        return time.monotonic_ns() - self._start_ns
+        self._events = {
+            "forward": self._forward,
+            "request": self._request,
+            "finish": self._finish,
+            "shift": self._shift,
+        }
 
     @property
     def report(self) -> Any:
@@ -98,16 +100,9 @@ class Session:
         """Take in what a hook read; the steps that it closed, in order."""
         if hit.skipped:
             return self._skip()
-        if hit.missing:
-            for name, absent in hit.missing.items():
-                self._tell_absent(name, absent)
-        if hit.hook.event == "shift":
-            return self._shift(hit)
-        if hit.hook.event == "request":
-            return self._request(hit)
-        if hit.hook.event == "finish":
-            return self._finish(hit)
-        return self._forward(hit)
+        for name, absent in hit.missing.items():
+            self._tell_absent(name, absent)
+        return self._events[hit.hook.event](hit)
 
     def about(self, engine: Dict[str, Any], source: Dict[str, Any]) -> None:
         """What is being recorded, before its first step: facts of the engine, and where the hook stands."""
@@ -155,7 +150,7 @@ class Session:
             seq_id = self._sequence
         self._prompts[seq_id] = dict(hit.values)
         self._decoding.discard(seq_id)
-        note: Dict[str, Any] = {"kind": "request", "seq_id": seq_id, "t_ns": hit.t_ns}
+        note: Dict[str, Any] = {"kind": "request", "seq_id": seq_id, "t_ns": self._since_start(hit)}
         note.update(self._sound({k: v for k, v in hit.values.items() if k != "seq_id" and v is not None}))
         self._note(note)
         return closed
@@ -184,7 +179,7 @@ class Session:
         closed = []
         drafted = None
         if self._goes_on(hit):
-            seq_id, phase = hit.values["seq_id"], fields.PHASES["decode"]
+            seq_id, phase = hit.values["seq_id"], _DECODE
         elif hit.slot is None:
             seq_id = self._seq_id(hit.values)
             if self._begins_again(hit, seq_id):
@@ -192,7 +187,7 @@ class Session:
                 self._sequence += 1
                 seq_id = self._sequence
             phase = self._phase(hit, seq_id)
-            (self._decoding.add if phase == fields.PHASES["decode"] else self._decoding.discard)(seq_id)
+            (self._decoding.add if phase == _DECODE else self._decoding.discard)(seq_id)
         else:
             n = _count(hit.values.get("n_tokens")) or 1
             seq_id, phase, drafted, ended = self._slots.place(
@@ -202,20 +197,23 @@ class Session:
                 closed.append(self._close(ended, {}, {}, {}))
         if seq_id in self._open:
             closed.append(self._close(seq_id, hit.values, hit.after, hit.sums))
-        values = {k: v for k, v in hit.values.items() if k in self._absent}
-        values.update(seq_id=seq_id, t_ns=hit.t_ns, phase=phase)
+        values = {**hit.values, "seq_id": seq_id, "t_ns": self._since_start(hit), "phase": phase}
         if hit.missing and _nothing_read(hit) or hit.hook.section in self._blind:
             values.update(t_ns=None, phase=0)  # the debugger's clock and our guess would be all that rules judge
         if hit.forward_id is not None:
             values["forward_id"] = hit.forward_id
         if drafted is not None:
             values["n_drafted"] = drafted
-        if values["phase"] == fields.PHASES["prefill"]:
+        if phase == _PREFILL:
             values.pop("token_id", None)
         self._open[seq_id] = _Open(values, hit.sums)
         if hit.last:
             self._last_fed = seq_id
         return closed
+
+    def _since_start(self, hit: Hit) -> Optional[int]:
+        """The time of the debugger's clock: it counts the stops too."""
+        return None if hit.t_ns is None else hit.t_ns - self._start_ns
 
     def _goes_on(self, hit: Hit) -> bool:
         """The usual hit: one more token in a sequence whose prompt is fed, and nothing that says otherwise."""
@@ -249,7 +247,7 @@ class Session:
             closed.append(self._close(seq_id, hit.values, hit.after, hit.sums))
         if sampled is not None and self._started:
             values = {"phase": fields.PHASES["decode"], "seq_id": seq_id, "token_id": sampled, "n_tokens": 0}
-            values.update(t_ns=hit.t_ns, finish=code, seq_before=hit.values.get("seq_before"))
+            values.update(t_ns=self._since_start(hit), finish=code, seq_before=hit.values.get("seq_before"))
             if "cache_before" in hit.values:
                 values["cache_before"] = hit.values["cache_before"]
             self._open[seq_id] = _Open(values, {})
@@ -281,19 +279,11 @@ class Session:
         return [self._close(seq_id, {}, {}, {}) for seq_id in sorted(self._open)]
 
     def _write(self, values: Values) -> Closed:
-        record = self._absent.copy()
-        for name, value in values.items():
-            kind = type(value)
-            size = self._sizes.get(name)
-            if size == 0 and (kind is int or kind is float):  # nearly all there is, so the short way
-                record[name] = value
-            elif size and kind is list and len(value) == size:
-                record[name] = tuple(value)
-            elif size is not None:
-                record[name] = _raw(self._by_name[name], value)
+        record = {**self._absent, **values}
         try:
             packed = self._pack(record)
         except (struct.error, TypeError):
+            record = {name: _raw(column, record[name]) for name, column in self._by_name.items()}
             self._leave_out_what_does_not_fit(record)
             packed = self._pack(record)
         if self._writer is not None:
@@ -358,13 +348,12 @@ class Session:
             self._leave_out("n_layers", "%d layers must be garbage" % n_layers)
             n_layers = None
         rows = hit.values.get("cache_before")
-        if n_layers is None and isinstance(rows, list):
+        if n_layers is None and isinstance(rows, tuple):
             n_layers = len(rows)
         run = self._run_facts(hit, n_layers)
         self._by_name = {c.name: c for c in fields.columns(run["fields"])}
         self._absent = {name: _raw(column, None) for name, column in self._by_name.items()}
         self._pack = _packer(list(self._by_name.values()))
-        self._sizes = {n: -1 if c.is_bytes else c.size if c.shape else 0 for n, c in self._by_name.items()}
         self._checker.start_run(run)
         self._started = True
         if self.path is not None:
@@ -381,11 +370,11 @@ class Session:
         none; what is no count at all is garbage."""
         sound: Values = {}
         for name, value in values.items():
-            is_list = isinstance(value, list)
+            is_list = isinstance(value, tuple)
             if (is_list and name not in _LISTS) or not all(map(_is_number, value if is_list else [value])):
                 self._leave_out(name, "%s must be garbage" % _shown(value))
             elif is_list or value >= 0 or name in _LISTS:
-                sound[name] = value if is_list or name not in _LISTS else [value]
+                sound[name] = list(value) if is_list else [value] if name in _LISTS else value
         return sound
 
     def _run_facts(self, hit: Hit, n_layers: Optional[int]) -> Dict[str, Any]:
@@ -425,7 +414,7 @@ class Session:
         names += [n for n in fields.OPTIONAL if n in named and n not in names]
         shapes: Dict[str, int] = {}
         for name, value in {**hit.values, **hit.after}.items():
-            if isinstance(value, list) and value and fields.FIELDS[name].per_layer != "no":
+            if isinstance(value, tuple) and value and fields.FIELDS[name].per_layer != "no":
                 shapes[name] = len(value)
         sliced = any("cache_before" in h.reads and isinstance(h.reads["cache_before"], Slice) for h in hooks)
         if "cache_before" in names and "cache_before" not in shapes and sliced and n_layers:
@@ -504,11 +493,22 @@ def _differences(before: Values, now: Values, scales: Dict[str, float]) -> Dict[
 
 
 def _packer(columns: List[Column]) -> Callable[[Dict[str, Any]], bytes]:
-    """A function that packs a raw record, made once a run: a step in a debugger has microseconds."""
-    values = ", ".join(("*r[%r]" if c.shape and not c.is_bytes else "r[%r]") % c.name for c in columns)
-    pack: Callable[[Dict[str, Any]], bytes] = eval(
-        "lambda r: pack(%s)" % values, {"pack": struct.Struct(fields.record_format(columns)).pack}
-    )
+    """A function that packs a raw record, made once a run: a step in a debugger has microseconds. It raises
+    struct.error or TypeError where a value does not fit."""
+    to_bytes = struct.Struct(fields.record_format(columns)).pack
+    sizes = [(c.name, c.size if c.shape and not c.is_bytes else 0) for c in columns]
+
+    def pack(record: Dict[str, Any]) -> bytes:
+        flat: List[Any] = []
+        for name, size in sizes:
+            if not size:
+                flat.append(record[name])
+            elif len(record[name]) == size:
+                flat += record[name]
+            else:
+                raise TypeError("%s is not %d values" % (name, size))
+        return to_bytes(*flat)
+
     return pack
 
 
@@ -522,7 +522,7 @@ def _shown(value: Any) -> str:
 
 def _never_measured(name: str, value: Any) -> bool:
     """A residual stream is never exactly zero in every layer: the program keeps the field and did not fill it."""
-    return name == "hidden_rms" and isinstance(value, list) and not any(value)
+    return name == "hidden_rms" and isinstance(value, tuple) and not any(value)
 
 
 def _raw(column: Column, value: Any) -> Any:
@@ -530,9 +530,9 @@ def _raw(column: Column, value: Any) -> Any:
     if column.is_bytes:
         return value if isinstance(value, bytes) else b""
     if column.shape:
-        if isinstance(value, (list, tuple)) and len(value) == column.size:
-            return tuple(value)
+        if isinstance(value, tuple) and len(value) == column.size:
+            return value
         return (column.absent,) * column.size
-    if value is None or isinstance(value, (list, tuple)):
+    if value is None or isinstance(value, tuple):
         return 0 if column.name in ("phase", "finish") else column.absent
     return value

@@ -6,7 +6,7 @@ shift or rejected draft explains it.
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from traces import fields
 
@@ -40,7 +40,7 @@ class Slots:
         self._slots: Dict[int, _Slot] = {}
         self._next = 0
 
-    def place(self, slot: int, before: Optional[int], n: int, outputs: Optional[List[int]]) -> Placed:
+    def place(self, slot: int, before: Optional[int], n: int, outputs: Optional[Sequence[int]]) -> Placed:
         """The request and the phase of a forward that feeds `n` tokens behind `before` rows.
 
         outputs: which tokens give logits. A prompt asks for the last one's, drafts for all of theirs.
@@ -79,7 +79,7 @@ class Slots:
 
     @staticmethod
     def _phase(
-        was: Optional[_Slot], before: Optional[int], n: int, outputs: Optional[List[int]], all_outputs: bool
+        was: Optional[_Slot], before: Optional[int], n: int, outputs: Optional[Sequence[int]], all_outputs: bool
     ) -> int:
         if was is None:  # one token behind rows: a debugger that came later than the prompt
             return _DECODE if n == 1 and before and (outputs is None or outputs[-1]) else _PREFILL

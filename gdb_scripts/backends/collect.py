@@ -45,7 +45,7 @@ def collection(
     collected.
     """
     writer = _Writer(scalars, references, prefix)
-    snapshot = layout.Snapshot(plan, memory)
+    found, _ = plan.read(memory)
     blocks: List[str] = []
     for space, ranges in plan.blocks.items():
         if space.kind != "variable":
@@ -58,8 +58,8 @@ def collection(
         if isinstance(field, layout.Gather):
             raise Absent(NO_SYMBOL, "%s is scattered in memory" % name)
         if isinstance(field, layout.Array):
-            length = _length(name, field, plan, snapshot)
-            if length is None:
+            length = len(found.get(name, ()))
+            if not length:
                 continue
             start = "(%s + %s * %d)" % (writer.base(field.space), writer.text(field.start), field.size)
             blocks.append(_bytes_at(start, field.offset, length * field.size))
@@ -67,14 +67,6 @@ def collection(
     names = ["collect $%s" % name for name in writer.names.values()]
     collected = ["collect %s" % block for block in dict.fromkeys(blocks)]
     return Collection(values + names + collected, writer.names, writer.by_address)
-
-
-def _length(name: str, array: layout.Array, plan: layout.Plan, snapshot: layout.Snapshot) -> "int | None":
-    try:
-        length = int(snapshot.value(array.length))
-    except Absent:
-        return None
-    return length if 0 < length <= plan.caps.get(name, layout.DEFAULT_CAP) else None
 
 
 def _bytes_at(base: str, offset: int, size: int) -> str:

@@ -90,8 +90,7 @@ class FrozenBackend(StopBackend):
             if breakpoint_.is_valid():
                 breakpoint_.delete()
         self._at = {}
-        self._plans.clear()
-        self._only_place.clear()
+        self._forget_places()
 
     def _warn_of_another_build(self) -> None:
         for file, build_id in host.build_ids().items():

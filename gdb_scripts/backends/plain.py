@@ -183,16 +183,16 @@ def _hit(hook: Hook, values: Dict[str, Any], facts: Dict[str, Any]) -> Hit:
 def _fitting(field: str, node: ex.Node, value: Any) -> Any:
     """What was printed, where it is of the shape that the probe asks for; of a slice of a field that is one value, its
     first."""
-    if isinstance(value, list) != isinstance(node, ex.Slice):
+    if isinstance(value, tuple) != isinstance(node, ex.Slice):
         return None
     known = fields.FIELDS.get(field)
     is_single = known is not None and known.per_layer == "no" and field != "draft_ids"
-    return value[0] if is_single and isinstance(value, list) and value else value
+    return value[0] if is_single and isinstance(value, tuple) and value else value
 
 
 def _value(text: str) -> Any:
     if text.startswith("{"):
-        return [_number(part) for part in text[1:-1].split(",")]
+        return tuple(_number(part) for part in text[1:-1].split(","))
     return _number(text)
 
 

@@ -22,6 +22,7 @@ class _Plans(NamedTuple):
     """What one hook reads, resolved for the place where it stopped. reads: None where nothing is to be read."""
 
     reads: Optional[HookPlan]
+    memory: host.GdbMemory
     symbols: Dict[str, Any]
     registers: Dict[str, str]
 
@@ -36,15 +37,15 @@ class StopBackend:
     def __init__(
         self,
         probe: Probe,
-        now_ns: Callable[[], int],
         on_hit: Callable[[Hit], bool],
         tell: Callable[[str], None],
         lost: Callable[[str], None],
     ) -> None:
-        self._probe, self._now_ns, self._on_hit, self._tell, self._lost = probe, now_ns, on_hit, tell, lost
+        self._probe, self._on_hit, self._tell, self._lost = probe, on_hit, tell, lost
         self._plans: Dict[Tuple[str, int], _Plans] = {}
         self._breakpoints: List[host.Stop] = []
-        self._only_place: Dict[str, Optional[int]] = {}
+        self._of_stop: Dict[host.Stop, _Plans] = {}
+        self._several_places: Set[host.Stop] = set()
         self._is_set = False
         self._facts_read = False
         self._dear = 0
@@ -167,41 +168,45 @@ class StopBackend:
 
     def _breakpoint(self, hook: Hook, place: str) -> host.Stop:
         def on_hit(here: host.Here) -> bool:
-            if place not in self._only_place:
-                self._only_place[place] = breakpoint_.only_place
-            return self._hit(hook, here, self._only_place[place])
+            return self._hit(hook, here, breakpoint_)
 
         breakpoint_ = host.Stop(place, on_hit, self._error, hook.function)
         return breakpoint_
 
-    def _hit(self, hook: Hook, here: host.Here, pc: Optional[int]) -> bool:
+    def _hit(self, hook: Hook, here: host.Here, stop_: host.Stop) -> bool:
         if self.off_because:
             return False
-        began = time.monotonic()
-        t_ns = self._now_ns()
-        plans = self._plans.get((hook.section, here.pc if pc is None else pc))
-        known = plans is not None
+        began_ns = time.monotonic_ns()
+        plans, known = self._of_stop.get(stop_), True
         if plans is None:
-            plans = self._plans_at(hook, here)
+            plans, known = self._plans_at(hook, here, stop_)
         if plans.reads is None:
             return False
         with_facts = hook.event == "forward" and not self._facts_read
         stop = False
-        memory = host.GdbMemory(here, plans.symbols, plans.registers)
-        for hit in plans.reads.hits(memory, t_ns, with_facts, self._forward_id(hook)):
+        for hit in plans.reads.hits(plans.memory.at(here), began_ns, with_facts, self.hits):
             self._facts_read = self._facts_read or (with_facts and not hit.skipped)
             stop = self._on_hit(hit) or stop
         self.hits += 1
-        self._charge(time.monotonic() - began, resolved_before=known)
+        self._charge((time.monotonic_ns() - began_ns) / 1e9, resolved_before=known)
         return stop
 
-    def _forward_id(self, hook: Hook) -> Optional[int]:
-        """A number for the forward, where it may feed several sequences."""
-        return self.hits if "slot" in hook.conditions else None
+    def _plans_at(self, hook: Hook, here: host.Here, stop_: host.Stop) -> Tuple[_Plans, bool]:
+        """What to read at the place of this hit, and whether it was seen before."""
+        place = hook.section, here.pc
+        known = place in self._plans
+        if not known:
+            self._plans[place] = self._resolved(hook, here)
+        if stop_ not in self._several_places:
+            if stop_.only_place is None:
+                self._several_places.add(stop_)
+            else:
+                self._of_stop[stop_] = self._plans[place]
+        return self._plans[place], known
 
-    def _plans_at(self, hook: Hook, here: host.Here) -> _Plans:
+    def _resolved(self, hook: Hook, here: host.Here) -> _Plans:
         """What to read at a place that was not seen before: nothing where it is no call of the function's own."""
-        plans = _Plans(None, {}, {})
+        plans = _Plans(None, host.GdbMemory({}), {}, {})
         if self._is_call(here):
             if here.is_inlined() or self._is_inlined(hook, here):
                 self._error("%s was inlined here: hits of it are left out" % hook.function)
@@ -210,10 +215,10 @@ class StopBackend:
             scope = self._scope(hook, here.pc)
             reads = self._plan(hook, scope)
             self._tell_unresolved(hook, here.pc, reads)
-            plans = _Plans(reads, scope.symbols, host.in_registers(here, scope.symbols))
+            registers = host.in_registers(here, scope.symbols)
+            plans = _Plans(reads, host.GdbMemory(scope.symbols, registers), scope.symbols, registers)
         elif not host.is_stub(here.pc):
             self._tell_no_debug_information(hook)
-        self._plans[hook.section, here.pc] = plans
         return plans
 
     def _plan(self, hook: Hook, scope: Any) -> HookPlan:
@@ -232,13 +237,17 @@ class StopBackend:
         return host.GdbScope(pc)
 
     def _new_symbols(self) -> None:
-        self._plans.clear()
-        self._only_place.clear()
+        self._forget_places()
         host.forget_types()
         if not self._is_set:
             host.defer(self._set_now)  # symbols are not to be looked up while they are being read
         elif self._unmatched:  # a library, whole by now, and the program may be about to run past its functions
             self._unmatched = self._set_hooks(self._unmatched)
+
+    def _forget_places(self) -> None:
+        self._plans.clear()
+        self._of_stop.clear()
+        self._several_places.clear()
 
     def _set_now(self) -> None:
         if not self._is_set and host.program():
@@ -251,7 +260,10 @@ class StopBackend:
             return
         self.spent_s += seconds
         self.timed_hits += 1
-        self._dear = self._dear + 1 if seconds * 1000 > self._probe.budget_ms else 0
+        if seconds * 1000 <= self._probe.budget_ms:
+            self._dear = 0
+            return
+        self._dear += 1
         if self._dear >= _DEAR_IN_A_ROW:
             self.off_because = "a hit cost %.0f ms, the budget is %.0f" % (seconds * 1000, self._probe.budget_ms)
             self._lost(self.off_because)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 from gdb_scripts import host, layout
@@ -102,10 +103,10 @@ class TracepointBackend(StopBackend):
 
     # -- hits --------------------------------------------------------------------------------------------------------
 
-    def _hit(self, hook: Hook, here: host.Here, pc: Optional[int]) -> bool:
+    def _hit(self, hook: Hook, here: host.Here, stop_: host.Stop) -> bool:
         self._read_buffer()
         try:
-            return super()._hit(hook, here, pc)
+            return super()._hit(hook, here, stop_)
         finally:
             if hook.event == "forward" and not self.off_because:
                 self._trace_from_here(hook, here)
@@ -128,7 +129,7 @@ class TracepointBackend(StopBackend):
                 raise Absent(layout.NO_SYMBOL, "%s is in several places" % hook.function)
             if "slot" in hook.conditions:
                 raise Absent(layout.NO_SYMBOL, "a forward that feeds several sequences is looked at one by one")
-            memory = host.GdbMemory(here, plans.symbols)
+            memory = host.GdbMemory(plans.symbols).at(here)
             references = {n: plans.registers.get(n, "") for n in host.of_kinds(plans.symbols, "reference")}
             scalars = host.of_kinds(plans.symbols, "int", "uint", "bool", "pointer")
             prefix = "stepscope_%d_" % len(self._traced)
@@ -207,7 +208,7 @@ class TracepointBackend(StopBackend):
         if not self._is_tracing:
             host.execute("tstart")
             self._is_tracing = True
-            self._began_ns = self._now_ns()
+            self._began_ns = time.monotonic_ns()
 
     def _read_buffer(self) -> None:
         """What was collected since tracing began becomes steps; tracing is over then."""

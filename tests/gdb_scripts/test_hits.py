@@ -97,7 +97,7 @@ def hits(program: Program, spec: str = SPEC) -> list[Hit]:
 def test_one_sequence_is_one_hit() -> None:
     (hit,) = hits(Program([(2, 7, 50, 0), (2, 8, 51, 1)]))
     assert hit.values == {"token_id": 50, "seq_before": 7, "n_tokens": 2, "cache_before": 102}
-    assert (hit.slot, hit.outputs, hit.forward_id, hit.last, hit.t_ns) == (2, [0, 1], 9, True, 5)
+    assert (hit.slot, hit.outputs, hit.forward_id, hit.last, hit.t_ns) == (2, (0, 1), 9, True, 5)
     assert hit.facts == {"n_layers": 4}
     assert hit.missing == {}
 
@@ -106,8 +106,8 @@ def test_each_sequence_of_a_forward_is_a_hit_at_its_first_token() -> None:
     first, second = hits(Program([(3, 7, 50, 1), (1, 0, 60, 0), (1, 1, 61, 1), (3, 8, 51, 0)]))
     assert first.values == {"token_id": 50, "seq_before": 7, "n_tokens": 2, "cache_before": 103}
     assert second.values == {"token_id": 60, "seq_before": 0, "n_tokens": 2, "cache_before": 101}
-    assert (first.slot, first.outputs, first.last) == (3, [1, 0], False)
-    assert (second.slot, second.outputs, second.last) == (1, [0, 1], True)
+    assert (first.slot, first.outputs, first.last) == (3, (1, 0), False)
+    assert (second.slot, second.outputs, second.last) == (1, (0, 1), True)
 
 
 def test_a_warm_up_is_told_apart() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,15 @@ class Toy:
     def __init__(self, path: Path | None) -> None:
         self.session = Session(SPEC, None if path is None else str(path), {})
         self.path = path
+        self.began_ns = time.monotonic_ns()
 
     def hit(self, event: str, at: int = 0, missing: dict[str, Absent] | None = None, after: Any = None,
             sums: Any = None, **values: Any) -> list[Closed]:  # fmt: skip
         hook = SPEC.hooks_for(event)[0]
-        return self.session.hit(Hit(hook, values, after or {}, sums or {}, missing or {}, FACTS, at))
+        return self.session.hit(Hit(hook, values, after or {}, sums or {}, missing or {}, FACTS, self.began_ns + at))
 
-    def forward(self, length: int, n: int = 1, token: int = 5, rows: list[int] | None = None, **more: Any) -> Any:
-        rows = [length, length] if rows is None else rows
+    def forward(self, length: int, n: int = 1, token: int = 5, rows: tuple[int, ...] | None = None, **more: Any) -> Any:
+        rows = (length, length) if rows is None else rows
         return self.hit("forward", seq_before=length, n_tokens=n, token_id=token, cache_before=rows, **more)
 
     def steps(self) -> list[dict[str, Any]]:
@@ -89,7 +91,7 @@ def test_the_next_entry_closes_a_step(toy: Toy) -> None:
 def test_a_finish_hook_closes_the_last_and_adds_the_token_that_was_not_fed(toy: Toy) -> None:
     toy.forward(0, n=3)
     toy.forward(3, token=7)
-    toy.hit("finish", token_id=2, finish=7, seq_before=4, cache_before=[4, 4])
+    toy.hit("finish", token_id=2, finish=7, seq_before=4, cache_before=(4, 4))
     last = toy.steps()[-1]
     assert (last["token_id"], last["n_tokens"], last["seq_before"], last["seq_len"]) == (2, 0, 4, 4)
     assert (last["cache_len"], last["finish"]) == ([4, 4], "eos")
@@ -98,7 +100,7 @@ def test_a_finish_hook_closes_the_last_and_adds_the_token_that_was_not_fed(toy: 
 def test_a_finish_without_a_token_marks_the_step_it_closes(toy: Toy) -> None:
     toy.forward(0, n=3)
     toy.forward(3, token=7)
-    toy.hit("finish", finish=7, seq_before=4, cache_before=[4, 4])
+    toy.hit("finish", finish=7, seq_before=4, cache_before=(4, 4))
     assert [s["finish"] for s in toy.steps()] == [None, "eos"]
 
 
@@ -115,7 +117,7 @@ def test_a_request_between_leaves_the_after_values_absent(toy: Toy) -> None:
 
 def test_a_broken_rule_is_told_with_the_hit_that_closes_its_step(toy: Toy) -> None:
     toy.forward(0, n=3)
-    closed = toy.forward(3, rows=[3, 2])
+    closed = toy.forward(3, rows=(3, 2))
     assert [f.code for c in closed for f in c.failures] == ["KV02"]
     assert closed[0].failures[0].message == "KV02 step 0 seq 0: layer 1 holds 2 rows, 1 other full layers 3"
 
@@ -204,7 +206,7 @@ finish = why
 
 def entered(session: Session, length: int, seq_id: int = 0) -> list[Closed]:
     values = {"seq_id": seq_id, "seq_before": length, "n_tokens": 3 if not length else 1}
-    return session.hit(Hit(SEQ.hooks_for("forward")[0], values, {}, {}, {}, {}, 0))
+    return session.hit(Hit(SEQ.hooks_for("forward")[0], values, {}, {}, {}, {}, time.monotonic_ns()))
 
 
 def test_another_process_counts_its_sequences_from_0_again_and_they_are_others() -> None:
@@ -220,13 +222,14 @@ def test_another_process_counts_its_sequences_from_0_again_and_they_are_others()
 def test_a_negative_token_at_the_end_is_none() -> None:
     session = Session(SEQ, None, {})
     entered(session, 0)
-    closed = session.hit(Hit(SEQ.hooks_for("finish")[0], {"seq_id": 0, "token_id": -1, "finish": 2}, {}, {}, {}, {}, 0))
+    values = {"seq_id": 0, "token_id": -1, "finish": 2}
+    closed = session.hit(Hit(SEQ.hooks_for("finish")[0], values, {}, {}, {}, {}, time.monotonic_ns()))
     assert [(c.record["n_tokens"], c.record["finish"]) for c in closed] == [(3, 2)]
 
 
 def test_garbage_costs_its_field_and_nothing_else(toy: Toy) -> None:
     toy.forward(0, n=3)
-    toy.forward(3, token=2**70, rows=[3, 2**70])
+    toy.forward(3, token=2**70, rows=(3, 2**70))
     toy.forward(4)
     first, second, _ = toy.steps()
     assert (first["cache_len"], second["token_id"]) == (None, None)
@@ -237,18 +240,18 @@ def test_garbage_costs_its_field_and_nothing_else(toy: Toy) -> None:
 def test_a_fingerprint_of_nothing_but_zeros_was_never_measured(tmp_path: Path) -> None:
     toy = Toy(tmp_path / "a.steps")
     toy.forward(0, n=3, after={})
-    toy.forward(3, after={"hidden_rms": [0.0, 0.0]})
+    toy.forward(3, after={"hidden_rms": (0.0, 0.0)})
     assert "hidden_rms" not in toy.steps()[0]
 
 
-@pytest.mark.parametrize("value", [2**64, 10**5000, float("inf"), "text", [1, 2], -1], ids=list("abcdef"))
+@pytest.mark.parametrize("value", [2**64, 10**5000, float("inf"), "text", (1, 2), -1], ids=list("abcdef"))
 def test_garbage_among_the_facts_and_in_a_request_is_left_out(tmp_path: Path, value: Any) -> None:
     path = tmp_path / "a.steps"
     session = Session(SPEC, str(path), {})
     request, forward = SPEC.hooks_for("request")[0], SPEC.hooks_for("forward")[0]
-    session.hit(Hit(request, {"prompt_tokens": value, "n_reused": 0}, {}, {}, {}, {}, 0))
-    values = {"seq_before": 0, "n_tokens": 3, "token_id": 1, "cache_before": [0, 0]}
-    session.hit(Hit(forward, values, {}, {}, {}, {"n_layers": value, "vocab_size": value, "capacity": 9}, 0))
+    session.hit(Hit(request, {"prompt_tokens": value, "n_reused": 0}, {}, {}, {}, {}, None))
+    values = {"seq_before": 0, "n_tokens": 3, "token_id": 1, "cache_before": (0, 0)}
+    session.hit(Hit(forward, values, {}, {}, {}, {"n_layers": value, "vocab_size": value, "capacity": 9}, None))
     session.close()
     assert session.problems == []
     table = Table(path)

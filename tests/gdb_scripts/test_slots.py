@@ -87,13 +87,14 @@ class Engine:
         """(slot, length before, tokens) of each sequence; used: the pool as the entry finds it."""
         for number, (slot, before, n) in enumerate(fed):
             values = {"token_id": 10 + before, "n_tokens": n, "seq_before": before, "cache_before": before}
-            hit = Hit(SPEC.hooks[0], values, {"kv_used": used}, {}, {}, {"n_layers": 2}, 0, slot, [0] * (n - 1) + [1])
+            outputs = (0,) * (n - 1) + (1,)
+            hit = Hit(SPEC.hooks[0], values, {"kv_used": used}, {}, {}, {"n_layers": 2}, None, slot, outputs)
             self.session.hit(hit._replace(forward_id=self.forwards, last=number == len(fed) - 1))
         self.forwards += 1
 
     def shift(self, slot: int, n_keep: int, n_discard: int) -> None:
         values = {"n_keep": n_keep, "n_discard": n_discard}
-        self.session.hit(Hit(SPEC.hooks[1], values, {}, {}, {}, {}, 0, slot))
+        self.session.hit(Hit(SPEC.hooks[1], values, {}, {}, {}, {}, None, slot))
 
     def steps(self, *names: str) -> list[list[Any]]:
         self.session.close()
@@ -157,7 +158,7 @@ def test_a_position_that_jumps_is_a_broken_rule(engine: Engine) -> None:
 
 def test_a_warm_up_is_noted_once(engine: Engine) -> None:
     for _ in range(2):
-        engine.session.hit(Hit(SPEC.hooks[0], {}, {}, {}, {}, {}, 0, skipped=True))
+        engine.session.hit(Hit(SPEC.hooks[0], {}, {}, {}, {}, {}, None, skipped=True))
     engine.forward((0, 0, 3), used=0)
     assert engine.steps("n_tokens") == [[3]]
     assert [n["text"] for _, n in Table(engine.path).notes()] == ["warm-up forwards are not recorded"]

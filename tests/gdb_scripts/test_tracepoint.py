@@ -131,7 +131,7 @@ class Bytes(layout.Memory):
         return bytes(data[address - 0x1000 :][:size])
 
     def read_variable(self, key: str, size: int) -> bytes:
-        return {"st": struct.pack("<q", 0x1000), "n": struct.pack("<i", 1)}[key][:size]
+        return {"st": struct.pack("<q", 0x1000), "n": struct.pack("<i", 1), "batch": bytes(16)}[key][:size]
 
 
 def test_a_plan_as_actions() -> None:

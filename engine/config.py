@@ -152,13 +152,13 @@ def parse_json(place: str | Path, text: str) -> dict[str, Any]:
     return value
 
 
-def read_config(folder: Path) -> ModelConfig:
-    """The shape in `folder`/config.json; of a model that also sees, its text decoder's.
+def read_config(place: Path) -> ModelConfig:
+    """The shape in a model folder's config.json, or in such a file; of a model that also sees, its text decoder's.
 
     Raises EngineError for a missing or impossible value and for what the engine does not compute: other
     architectures, quantised weights, other kinds of layers, activations and RoPE types.
     """
-    path = folder / "config.json"
+    path = place if place.is_file() else place / "config.json"
     whole = _Entries(path, read_json(path))
     architecture = _architecture(whole)
     _refuse_unsupported(whole)

@@ -8,7 +8,6 @@ the loop calls, and writes one record when the loop reports a step. The loops an
 from __future__ import annotations
 
 import inspect
-import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.batched import Request, Round, collect_batch, generate_batched, make_requests
+from engine.floor import floor_facts
 from engine.kv_cache import INT8_SCALE_BYTES, rounding_error
 from engine.loop import (
     Context,
@@ -34,6 +34,7 @@ from engine.loop_settings import LoopSettings
 from engine.model import Model
 from engine.sampling import Sampler, SamplerSettings, make_sampler
 from engine.text_stream import OnText
+from engine.threads import threads_in_use
 from engine.timing import Watch, to_ms
 from traces import fields
 from traces.writer import TraceWriter
@@ -234,6 +235,7 @@ def run_facts(
             "stop_strings": list(stops.stop_strings),
         },
         "loop": loop.kind,
+        "floor": floor_facts(model),
         "host": _host(),
         "clock": "monotonic",
         "resolution_ms": time.get_clock_info("perf_counter").resolution * 1000,
@@ -395,9 +397,7 @@ def _sampler_facts(settings: SamplerSettings) -> dict[str, Any]:
 
 
 def _host() -> dict[str, Any]:
-    asked = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
-    threads = int(asked) if asked.isdigit() else len(os.sched_getaffinity(0))
-    return {"machine": platform.machine(), "cpu": _cpu_name(), "threads": threads}
+    return {"machine": platform.machine(), "cpu": _cpu_name(), "threads": threads_in_use()}
 
 
 def _cpu_name() -> str:

@@ -23,6 +23,7 @@ VERBS = (
     "show",
     "check",
     "stats",
+    "floor",
     "diff",
     "record-set",
     "rule",

@@ -61,6 +61,11 @@ def host_words(run: dict[str, Any]) -> str:
     return visible(", ".join(parts))
 
 
+def megabytes(n_bytes: float) -> str:
+    """`3.68 MB`, `1,976 MB`: millions of bytes."""
+    return f"{n_bytes / 1e6:,.2f} MB" if n_bytes < 1e7 else f"{n_bytes / 1e6:,.0f} MB"
+
+
 def describe(run: dict[str, Any]) -> list[str]:
     """The run in at most two lines, for the head of a film."""
     second = [engine_words(run), sampler_words(run), host_words(run)]

@@ -74,6 +74,24 @@ def add_cache(group: Any) -> None:
     group.add_argument("--kv-dtype", choices=("f32", "int8"), help="int8: a quarter of the memory, a little error")
 
 
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """The flag about BLAS."""
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="threads for matrix products (default: all processors)"
+    )
+
+
+def open_model(args: argparse.Namespace) -> Model:
+    """The model that was named, the embedded one without, and the threads that suit it. Raises EngineError."""
+    from engine.model import DEMO_MODEL, load_model
+    from engine.model_names import find_model
+    from engine.threads import settle_threads
+
+    path = DEMO_MODEL if args.model is None else find_model(args.model)
+    settle_threads(args.threads, path)
+    return load_model(path)
+
+
 def loop_of(args: argparse.Namespace, kind: str = "cached") -> LoopSettings:
     """The loop that the flags describe. Raises UsageError for flags that say nothing about it, and EngineError."""
     from engine.loop_settings import LoopSettings

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traces.context import PREFILL, VERIFY, count
+from traces.context import DECODE, PREFILL, VERIFY, count
 from traces.fields import FINISH, FINISH_NAMES
 from traces.table import Chunk, Run, Table
 
@@ -23,6 +23,7 @@ _TIMES = ("total", "forward", "sample", "gemm", "attn", "lm_head")
 _BYTES = {"f32": 4, "f16": 2, "bf16": 2, "fp16": 2, "fp32": 4, "f64": 8, "q8_0": 1.0625, "int8": 1, "fp8": 1}
 _BINS = 8
 _PACE_STEPS = 20
+_LEAST_SPAN = 100
 
 
 class RunColumns:
@@ -110,6 +111,7 @@ def stats(table: Table) -> dict[str, Any]:
     tracing = [r.end_facts.get("tracing_ms") if r.end_facts else None for r in table.runs]
     tokens_out = sum(r.tokens_out for r in requests)
     whole = _sum([r.whole_ms for r in requests])
+    by_context, floor = _by_context(runs), _floor(runs[0]) if len(runs) == 1 else None
     return {
         "steps": table.steps,
         "complete": table.complete,
@@ -126,11 +128,12 @@ def stats(table: Table) -> dict[str, Any]:
         "unaccounted": {"between_steps_ms": between, "inside_steps_ms": inside},
         "tracing_ms": _sum(tracing),
         "kv_bytes": _kv_bytes(runs[0]) if len(runs) == 1 else None,
-        "by_context": _by_context(runs),
+        "by_context": _with_floor(by_context, floor),
+        "growth": _growth(by_context),
         "pace": _pace(runs),
         "naive": _recomputed(runs),
         "speculative": _drafted(runs),
-        "floor": None,
+        "floor": floor,
         "requests": [r.as_json() for r in requests],
         "messages": [str(note.get("text")) for run in runs for _, note in run.notes if note.get("kind") == "message"],
         "runs": len(runs),
@@ -312,6 +315,13 @@ def first_of_forward(run: RunColumns) -> npt.NDArray[np.bool_]:
     return first
 
 
+def _alone(run: RunColumns) -> npt.NDArray[np.bool_]:
+    """Records whose forward fed no other sequence."""
+    ids = run["forward_id"]
+    _, where, n = np.unique(ids, return_inverse=True, return_counts=True)
+    return np.asarray((ids < 0) | (n[where] == 1))
+
+
 def _forwards(run: RunColumns) -> int:
     return int((first_of_forward(run) & (run["n_tokens"] > 0)).sum())
 
@@ -473,6 +483,59 @@ def _by_context(runs: list[RunColumns]) -> list[dict[str, Any]]:
                 row.update(recomputed_rows=at - 1, scores=at * (at + 1) // 2)
             table.append(row)
     return table
+
+
+def _with_floor(table: list[dict[str, Any]], floor: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """`by_context` with the least time at each length, None where the floor is not known."""
+    return [{**row, "floor_ms": _least_ms(floor, row["context"]) if floor else None} for row in table]
+
+
+def _least_ms(floor: dict[str, Any], rows: Any) -> Any:
+    return (floor["bytes_per_token"] + floor["kv_bytes_per_row"] * rows) / floor["bandwidth_gb_s"] / 1e6
+
+
+def _growth(by_context: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """How attention and GEMM grow with the context: straight lines through the medians of `by_context`.
+
+    attn_ms_per_1000_rows is the slope; gemm_change what GEMM's line rises by from the table's first context to its
+    last, as a share of its mean. None where the contexts lie too close for a line to mean something.
+    """
+    rows = [row for row in by_context if row["attn_ms"] is not None and row["gemm_ms"] is not None]
+    if not rows or rows[-1]["context"] - rows[0]["context"] < _LEAST_SPAN:
+        return None
+    context = np.array([row["context"] for row in rows], np.float64)
+    gemm = np.array([row["gemm_ms"] for row in rows])
+    attention, products = (np.polyfit(context, values, 1)[0] for values in ([row["attn_ms"] for row in rows], gemm))
+    change = float(products * (context[-1] - context[0]) / gemm.mean()) if gemm.mean() else None
+    return {"attn_ms_per_1000_rows": float(attention * 1000), "gemm_change": change}
+
+
+def _floor(run: RunColumns) -> dict[str, Any] | None:
+    """The least time of a decode step by the run's own header, and the measured one beside it; None without either.
+
+    A step's floor is (bytes_per_token + kv_bytes_per_row x rows) / bandwidth. Only steps that fed one token of one
+    sequence are compared; `share` is the median of floor / measured.
+    """
+    said = run.run.facts.get("floor")
+    names = ("bytes_per_token", "kv_bytes_per_row", "bandwidth_gb_s")
+    floor = {name: said.get(name) for name in names} if isinstance(said, dict) else {}
+    if not floor or not all(map(_above_zero, floor.values())) or not run.clocked:
+        return None
+    alone = (run["phase"] == DECODE) & (run["n_tokens"] == 1) & _alone(run) & (run["total"] > 0)
+    if not alone.any():
+        return None
+    length, total = run["seq_len"][alone].astype(np.float64), run["total"][alone].astype(np.float64)
+    least = _least_ms(floor, length)
+    return {
+        **floor,
+        "least_ms": float(np.median(least)),
+        "measured_ms": float(np.median(total)),
+        "share": float(np.median(least / total)),
+    }
+
+
+def _above_zero(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
 def _percentiles(gaps: Floats) -> dict[str, float | None]:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from inspector.generating import Printer, add_cache, add_sampling, add_stops, is_text, loop_of, sampler_of
+from inspector.generating import (
+    Printer,
+    add_cache,
+    add_sampling,
+    add_stops,
+    add_threads,
+    is_text,
+    loop_of,
+    open_model,
+    sampler_of,
+)
 
 if TYPE_CHECKING:
     from engine.conversation import Conversation, Turn
@@ -31,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", help="as for run; without, demo, the embedded one")
     parser.add_argument("--system", metavar="TEXT", help="a system message before the first turn")
     parser.add_argument("-o", "--output", metavar="TRACE", help="the trace; without, a new file in this folder")
+    add_threads(parser)
     add_stops(parser.add_argument_group("when to stop an answer"))
     add_sampling(parser)
     add_cache(parser.add_argument_group("cache"))
@@ -48,19 +58,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _talk(args: argparse.Namespace) -> int:
-    if args.model is None:
-        # products of the embedded model's size are over before a second thread wakes; numpy reads this when it loads
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from engine.conversation import Conversation, tokenizer_of
     from engine.loop import StopSettings
-    from engine.model import DEMO_MODEL, load_model
-    from engine.model_names import find_model
     from engine.tracing import run_facts
     from inspector.names import new_run
     from traces.writer import TraceWriter
 
     loop = loop_of(args)
-    model = load_model(DEMO_MODEL if args.model is None else find_model(args.model))
+    model = open_model(args)
     tokenizer_of(model)
     stops = StopSettings(model.defaults.eos, args.max_new_tokens, tuple(args.stop), args.ignore_eos)
     sampler = sampler_of(args, model).with_seed()

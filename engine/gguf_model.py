@@ -47,6 +47,9 @@ def gguf_config(file: GgufFile) -> ModelConfig:
     Raises EngineError for a missing or impossible entry and for what the engine does not compute.
     """
     said = _Metadata(file)
+    n_parts = file.metadata.get("split.count", 1)
+    if n_parts != 1:
+        raise said.error(f"one of {n_parts} parts; join them with llama-gguf-split --merge")
     n_layers = said.count("block_count")
     if n_layers > len(file.tensors):
         raise said.error(f"{n_layers} layers cannot be in {len(file.tensors)} tensors; download the file again")

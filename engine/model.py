@@ -227,6 +227,9 @@ def load_model(path: str | Path, progress: Progress | None = None) -> Model:
         return _load_gguf(place, progress)
     if not place.is_dir():
         raise EngineError(f"{place}: no such model directory")
+    files = sorted(place.glob("*.gguf"))
+    if files and not (place / "config.json").exists():
+        raise EngineError(f"{place}: a GGUF model is named by its file, as {files[0]}")
     config = read_config(place)
     checkpoint = open_checkpoint(place)
     defaults = read_generation_defaults(place)

@@ -142,6 +142,7 @@ def test_float_weights_do_not_need_the_gguf_package_and_quantised_ones_say_so(tm
     ("metadata", "says"),
     [
         ({"general.architecture": "mamba"}, "architecture 'mamba' is not supported; supported in GGUF: llama, qwen2"),
+        ({"split.count": 3}, "one of 3 parts; join them"),
         ({"qwen3.block_count": ...}, "metadata qwen3.block_count is missing"),
         ({"qwen3.block_count": 5}, "tensor blk.4.attn_norm.weight is missing"),
         ({"qwen3.block_count": 4_000_000_000}, "4000000000 layers cannot be in 46 tensors"),
@@ -180,6 +181,11 @@ def test_an_unsupported_quantisation_is_named_with_its_alternatives(tmp_path: Pa
     rows = np.zeros((64, 136), np.uint8)  # IQ4_XS: 136 bytes for 256 values
     message = refusal(one_layer(tmp_path, "IQ4_XS", 256, embedding=rows))
     assert "token_embd.weight is quantised as IQ4_XS; supported: F32, F16, BF16, Q4_0" in message
+
+
+def test_a_folder_of_gguf_files_says_how_to_name_one(qwen3_file: Path) -> None:
+    with pytest.raises(EngineError, match=r"a GGUF model is named by its file, as .*qwen3\.gguf"):
+        load_model(qwen3_file.parent)
 
 
 def test_what_is_no_gguf_file(tmp_path: Path) -> None:

@@ -88,10 +88,11 @@ def _floor(floor: dict[str, Any] | None) -> list[str]:
 
     weights = megabytes(floor["bytes_per_token"])
     bar = "#" * round(_BAR * min(floor["share"], 1))
+    busy = "; the machine was busy when its bandwidth was measured" if floor["share"] > 1 else ""
     return [
         f"floor: {_ms(floor['least_ms'])} a token ({weights} of weights and the KV cache at "
         f"{floor['bandwidth_gb_s']:.1f} GB/s), measured {_ms(floor['measured_ms'])}",
-        f"       [{bar:.<{_BAR}}] {floor['share']:.0%} of a decode step is the floor",
+        f"       [{bar:.<{_BAR}}] {floor['share']:.0%} of a decode step is the floor{busy}",
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import traces
 from inspector.cli import main
 from tests.engine.conftest import ORACLE
 
@@ -99,3 +100,28 @@ def test_bad_words(config: str, words: list[str], says: str, capsys: pytest.Capt
     assert main(["floor", config, *words]) == 2
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1
+
+
+def figures_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], bandwidth: float) -> str:
+    """What `stats` says of a step of 25 ms that reads 2 GB of weights."""
+    facts = {
+        "n_layers": 1,
+        "clock": "monotonic",
+        "floor": {"bytes_per_token": 2_000_000_000, "kv_bytes_per_row": 1, "bandwidth_gb_s": bandwidth},
+    }
+    path = str(tmp_path / "a.steps")
+    with traces.record(path, **facts) as trace:
+        trace.step(token_id=1, n_tokens=1, seq_before=4, seq_len=5, cache_len=[5], total_ms=25.0)
+    assert main(["stats", path]) == 0
+    return capsys.readouterr().out
+
+
+def test_stats_draws_a_step_against_its_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = figures_of_a_run(tmp_path, capsys, 100.0)
+    assert "floor: 20.0 ms a token (2,000 MB of weights and the KV cache at 100.0 GB/s), measured 25.0 ms" in out
+    assert f"[{'#' * 32}{'.' * 8}] 80% of a decode step is the floor\n" in out
+
+
+def test_a_floor_above_the_measured_time_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = figures_of_a_run(tmp_path, capsys, 50.0)
+    assert f"[{'#' * 40}] 160% of a decode step is the floor; the machine was busy when" in out

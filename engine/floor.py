@@ -35,23 +35,35 @@ SizeOf = Callable[[str, tuple[int, ...]], int]
 
 @dataclass(frozen=True)
 class Floor:
-    """What a decode step reads at least, in bytes: the weights by part, and what each row of the context adds.
+    """What a decode step reads at least, in bytes: the weights by part, and the KV cache.
 
-    kv_bytes_per_row: keys and values of one token in all layers; without_gqa: if every query head had its own.
+    layer_row_bytes: keys and values of one token in one layer. windows: for each layer the newest tokens that it
+    attends to, None for all. queries_per_key: query heads that share a key head.
     """
 
     weight_bytes: dict[str, int]
-    kv_bytes_per_row: int
-    kv_bytes_per_row_without_gqa: int
+    layer_row_bytes: float
+    windows: tuple[int | None, ...]
+    queries_per_key: int
 
     @property
     def bytes_per_token(self) -> int:
         """The weights that one token reads."""
         return sum(self.weight_bytes.values())
 
+    @property
+    def kv_bytes_per_row(self) -> int:
+        """What one token more adds to the KV cache, in the layers that keep all of it."""
+        return round(self.layer_row_bytes * self.windows.count(None))
+
+    def kv_bytes(self, context: int) -> int:
+        """The KV cache of `context` tokens."""
+        rows = sum(context if window is None else min(window, context) for window in self.windows)
+        return round(self.layer_row_bytes * rows)
+
     def least_ms(self, context: int, bandwidth: float) -> float:
-        """The floor of a step over `context` rows, at `bandwidth` bytes a second."""
-        return (self.bytes_per_token + context * self.kv_bytes_per_row) / bandwidth * 1000
+        """The floor of a step over `context` tokens, at `bandwidth` bytes a second."""
+        return (self.bytes_per_token + self.kv_bytes(context)) / bandwidth * 1000
 
 
 def floor_of(config: ModelConfig, size_of: SizeOf | None = None, kv_element_bytes: float = 4) -> Floor:
@@ -60,11 +72,11 @@ def floor_of(config: ModelConfig, size_of: SizeOf | None = None, kv_element_byte
     size_of: of each weight, by default that of float32, as this engine holds them. kv_element_bytes: a key's or
     value's; a row has 2 · layers · kv_heads · head_dim of them.
     """
-    row = 2 * config.n_layers * config.head_dim * kv_element_bytes
     return Floor(
         bytes_read(config, size_of or in_elements(4)),
-        round(row * config.n_kv_heads),
-        round(row * config.n_heads),
+        2 * config.n_kv_heads * config.head_dim * kv_element_bytes,
+        config.layer_windows,
+        config.n_heads // config.n_kv_heads,
     )
 
 
@@ -113,9 +125,9 @@ def read_shape(path: Path) -> tuple[ModelConfig, Checkpoint | None]:
     return config, open_checkpoint(path) if has_weights else None
 
 
-def floor_facts(model: Model) -> dict[str, Any]:
+def floor_facts(model: Model, kv_element_bytes: float = 4) -> dict[str, Any]:
     """A loaded model's floor on this machine, as a trace's header carries it; GB are 10^9 bytes."""
-    floor = floor_of(model.config)
+    floor = floor_of(model.config, kv_element_bytes=kv_element_bytes)
     return {
         "bytes_per_token": floor.bytes_per_token,
         "kv_bytes_per_row": floor.kv_bytes_per_row,

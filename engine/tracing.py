@@ -235,7 +235,7 @@ def run_facts(
             "stop_strings": list(stops.stop_strings),
         },
         "loop": loop.kind,
-        "floor": floor_facts(model),
+        "floor": floor_facts(model, 4 if loop.kv_dtype == "f32" else 1 + INT8_SCALE_BYTES / config.head_dim),
         "host": _host(),
         "clock": "monotonic",
         "resolution_ms": time.get_clock_info("perf_counter").resolution * 1000,

@@ -518,8 +518,9 @@ def _floor(run: RunColumns) -> dict[str, Any] | None:
     """
     said = run.run.facts.get("floor")
     names = ("bytes_per_token", "kv_bytes_per_row", "bandwidth_gb_s")
-    floor = {name: said.get(name) for name in names} if isinstance(said, dict) else {}
-    if not floor or not all(map(_above_zero, floor.values())) or not run.clocked:
+    floor: dict[str, Any] = {name: said.get(name) for name in names} if isinstance(said, dict) else {}
+    is_sound = floor and all(map(_not_below_zero, floor.values())) and floor["bandwidth_gb_s"] > 0
+    if not is_sound or not run.clocked:
         return None
     alone = (run["phase"] == DECODE) & (run["n_tokens"] == 1) & _alone(run) & (run["total"] > 0)
     if not alone.any():
@@ -534,8 +535,8 @@ def _floor(run: RunColumns) -> dict[str, Any] | None:
     }
 
 
-def _above_zero(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+def _not_below_zero(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
 def _percentiles(gaps: Floats) -> dict[str, float | None]:

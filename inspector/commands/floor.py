@@ -102,8 +102,8 @@ def figures(args: argparse.Namespace) -> dict[str, Any]:
         "kv": {
             "dtype": _kv_dtype(args),
             "bytes_per_row": floor.kv_bytes_per_row,
-            "bytes": args.context * floor.kv_bytes_per_row,
-            "bytes_without_gqa": args.context * floor.kv_bytes_per_row_without_gqa,
+            "bytes": floor.kv_bytes(args.context),
+            "bytes_without_gqa": floor.kv_bytes(args.context) * floor.queries_per_key,
         },
         "bandwidth": {
             "gb_s": bandwidth / 1e9,
@@ -143,7 +143,7 @@ def _kv_dtype(args: argparse.Namespace) -> str:
 
 
 def _at(floor: Floor, context: int, bandwidth: float) -> dict[str, float]:
-    kv, least_ms = context * floor.kv_bytes_per_row, floor.least_ms(context, bandwidth)
+    kv, least_ms = floor.kv_bytes(context), floor.least_ms(context, bandwidth)
     return {
         "least_ms": least_ms,
         "most_tok_s": 1000 / least_ms,

@@ -78,9 +78,19 @@ def test_qwen25_05b(tmp_path: Path) -> None:
 def test_qwen25_7b(tmp_path: Path) -> None:
     floor = floor_of(shape(tmp_path, QWEN25_7B), in_elements(2), kv_element_bytes=2)
     assert 2048 * floor.kv_bytes_per_row == 117_440_512
-    assert 2048 * floor.kv_bytes_per_row_without_gqa == 7 * 117_440_512
+    assert floor.queries_per_key == 7
     # 7,615,616,512 parameters; of an embedding that is not the lm_head one row is read
     assert floor.bytes_per_token == 2 * (7_615_616_512 - (152_064 - 1) * 3584)
+
+
+def test_a_window_bounds_what_its_layers_read(tmp_path: Path) -> None:
+    kinds = ["full_attention", "sliding_attention"] * 12
+    sliding = {"layer_types": kinds, "sliding_window": 1000}
+    floor = floor_of(shape(tmp_path, QWEN25_05B | sliding))
+    # 2 x 2 heads x 64 x 4 bytes a row and layer
+    assert floor.kv_bytes(500) == 24 * 500 * 1024
+    assert floor.kv_bytes(5000) == 12 * (5000 + 1000) * 1024
+    assert floor.kv_bytes_per_row == 12 * 1024
 
 
 def test_of_experts_only_the_chosen_ones_are_read(tmp_path: Path) -> None:

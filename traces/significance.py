@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 
 ALPHA_LINE = 0.05
 """Chance of a false alarm of one total by itself, where the minimum effect keeps noise out."""
+BY_CHANCE = 0.10
+"""How often a run's noise may reach the minimum effect by chance before totals are corrected for each other."""
 ALPHA_TOTALS, ALPHA_PARTS = 0.045, 0.005
 """Chances of a false alarm anywhere among the totals, and anywhere among parts and layers: 5 % together."""
 CONFIDENCE = 0.95
@@ -61,7 +63,7 @@ def judge_totals(base: Floats, new: Floats, min_effect: float) -> list[Judgement
         alone, together = _relabelled(logs, n)
         scale = np.sqrt(np.var(logs[:n], axis=0, ddof=1) / n + np.var(logs[n:], axis=0, ddof=1) / len(new))
         # brought to one threshold: a corrected p has the smaller share of the 5 %
-        p = np.where(_chance_of(smallest, scale) <= ALPHA_LINE, alone * (ALPHA_TOTALS / ALPHA_LINE), together)
+        p = np.where(_chance_of(smallest, scale) <= BY_CHANCE, alone * (ALPHA_TOTALS / ALPHA_LINE), together)
     return _judged(logs, n, p, 1, ALPHA_TOTALS, smallest, smallest)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.signal import lfilter
 
 from inspector.record_set import record
 from tests.bench.bench_traces import make_trace, tell
@@ -32,7 +33,7 @@ from traces.timing import TimedRun, Timing, compare_times
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "engine" / "native"
 LAYERS = 28
-STEPS = 64
+STEPS = 256
 SLOW_LAYER = 11
 REQUEST = "958,437,198,432,305,435,13,959,198,958,431,198,500,264,363,540,299,319,264,369,959,198,958,438,198"
 NAMES = (*REQUIRED, "t_ns", "total_ms", "forward_ms", "sample_ms", "gemm_ms", "attn_ms")
@@ -68,7 +69,7 @@ class _InMemory:
 def simulated_run(
     chance: np.random.Generator, noise: float, layer_noise: float, slower: dict[int, float], slow_layer: float
 ) -> TimedRun:
-    """A run of one request: 28 layers, a prefill and 64 decode steps.
+    """A run of one request: 28 layers, a prefill and 256 decode steps.
 
     noise: standard deviation of the run's luck, which all of it shares; layer_noise: of each layer's own luck in this
     run. Steps add noise of 2 % that fades by 0.6 from step to step. slower: phase -> factor; slow_layer: a factor of
@@ -81,9 +82,8 @@ def simulated_run(
     rows["seq_before"], rows["seq_len"], rows["cache_len"] = length - 1, length, length[:, None]
     rows["phase"][0], rows["n_tokens"][0], rows["seq_before"][0] = 1, 100, 0
     luck = np.exp(chance.normal(0, noise))
-    jitter = np.zeros(STEPS + 1)
-    for i in range(1, STEPS + 1):
-        jitter[i] = 0.6 * jitter[i - 1] + chance.normal(0, 0.016)
+    jitter: Any = lfilter([1], [1, -0.6], chance.normal(0, 0.016, STEPS + 1))
+    jitter[0] /= 8  # a prefill is the mean of a hundred tokens' luck
     factor = luck * np.exp(jitter) * np.array([slower.get(int(p), 1.0) for p in rows["phase"]])
     factor[0] *= 20
     for name, ms in (("gemm_ms", 0.8), ("attn_ms", 0.2)):

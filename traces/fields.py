@@ -85,6 +85,13 @@ OPTIONAL = _table(
     ("margin", "F32", "no", "logit", "top-1 logit less top-2 logit at sampling"),
     ("runner_up", "I64", "no", "id", "the second best id at sampling"),
     ("hidden_rms", "F32", "may", "rms", "root mean square of the residual stream after each layer: a fingerprint"),
+    (
+        "hidden_sum",
+        "F64",
+        "may",
+        "sum",
+        "sum of the residual stream after each layer, over all fed tokens",
+    ),
     ("text", "U8", "no", "bytes", "the raw bytes of token_id alone (not of accepted drafts), 16 at most"),
     ("kv_used", "I32", "no", "kv.unit", "pool in use after this record's own growth"),
     ("kv_free", "I32", "no", "kv.unit", "pool free or evictable after this record's own growth"),
@@ -104,7 +111,12 @@ NOTES: Dict[str, str] = {
     "text": "a token too long for its field: step, text",
     "finish": "a sequence ended outside a step: seq_id, finish",
     "totals": "an importer's log has no steps: seq_id, prompt_tokens, n_reused, fed, prefill_ms, generated, "
-    "decode_ms, rows, finish",
+    "decode_ms, rows, finish; where known decoded (tokens fed by decode), ttft_ms, total_ms, itl_ms (a list), "
+    "n_drafted, n_accepted, derived (names of values worked out from others). "
+    "Beside recorded steps of its seq_id it is judged, not added",
+    "interval": "an engine's own averages over a stretch of time, of no single request: t_ns, prompt_tok_s, "
+    "generation_tok_s, running, waiting, n_drafted, n_accepted",
+    "benchmark": "a benchmark's own figures, by their own names",
     "message": "a line for the reader: text",
 }
 

@@ -146,7 +146,7 @@ class Request(NamedTuple):
     seq_id: int
     prompt_tokens: int | None
     reused: int | None
-    generated: int
+    generated: int | None
     tokens_out: int
     finish: str | None
     ttft_ms: float | None
@@ -201,7 +201,9 @@ def request_steps(run: RunColumns) -> list[RequestSteps]:
 def requests_of(run: RunColumns) -> list[Request]:
     """Every request's figures, in the order of their first step; those of totals notes behind them."""
     requests = [_request(run, *request) for request in request_steps(run)]
-    return requests + [_from_totals(n) for _, n in run.notes if n.get("kind") == "totals"]
+    recorded = {request.seq_id for request in requests}
+    totals = (note for _, note in run.notes if note.get("kind") == "totals")
+    return requests + [_from_totals(note) for note in totals if count(note, "seq_id") not in recorded]
 
 
 def _ended(finishes: list[tuple[int, Any]], begins: int, until: int | None) -> Any:
@@ -263,27 +265,35 @@ def _from_totals(note: dict[str, Any]) -> Request:
     counts = {name: count(note, name) for name in ("prompt_tokens", "n_reused", "generated")}
     finish = note.get("finish")
     known = {name: value if value >= 0 else None for name, value in counts.items()}
-    generated = known["generated"] or 0
+    generated = known["generated"]
     times = [note.get("prefill_ms"), note.get("decode_ms")]
-    decode = times[1]
+    decoded, spent = _decoded(note), _sum([note.get("decode_ms")])
+    gaps = note.get("itl_ms")
     return Request(
         count(note, "seq_id"),
         known["prompt_tokens"],
         known["n_reused"],
         generated,
-        generated,
+        generated or 0,
         finish if isinstance(finish, str) else None,
-        None,
-        decode / (generated - 1) if isinstance(decode, (int, float)) and generated > 1 else None,
-        _sum(times),
-        np.zeros(0),
+        _sum([note.get("ttft_ms")]),
+        spent / decoded if spent is not None and decoded > 0 else None,
+        _sum(times) if note.get("total_ms") is None else _sum([note.get("total_ms")]),
+        np.array(gaps if isinstance(gaps, list) else [], np.float64),
         note,
     )
 
 
+def _decoded(totals: dict[str, Any]) -> int:
+    """Tokens that decode fed, -1 where unknown: the last token generated is usually not fed."""
+    decoded, generated = count(totals, "decoded"), count(totals, "generated")
+    return decoded if decoded >= 0 or generated < 0 else max(generated - 1, 0)
+
+
 def _phase(runs: list[RunColumns], requests: list[Request], prefill: bool) -> dict[str, Any]:
     """Tokens fed and kept (rejected drafts are work, not tokens), the time of their steps, and the rate."""
-    tokens, spent, timed = 0, 0.0, False
+    tokens, untimed = 0, 0
+    spent, unfed, timed = 0.0, 0.0, False
     for run in runs:
         chosen = (run["phase"] == PREFILL) == prefill
         # what the naive loop feeds again is work, not tokens
@@ -294,13 +304,15 @@ def _phase(runs: list[RunColumns], requests: list[Request], prefill: bool) -> di
         if run.clocked and np.isfinite(total).any():
             spent, timed = spent + float(np.nansum(total)), True
     for totals in (r.totals for r in requests if r.totals is not None):
-        fed = count(totals, "fed") if prefill else count(totals, "generated") - 1
-        ms = totals.get("prefill_ms" if prefill else "decode_ms")
+        fed = count(totals, "fed") if prefill else _decoded(totals)
+        ms = _sum([totals.get("prefill_ms" if prefill else "decode_ms")])
         tokens += max(fed, 0)
-        if isinstance(ms, (int, float)) and not isinstance(ms, bool):
+        if ms is not None:
             spent, timed = spent + ms, True
-    ms_or_none = spent if timed else None
-    return {"tokens": tokens, "ms": ms_or_none, "tok_s": _rate(tokens, ms_or_none)}
+        if ms is None or fed < 0:  # one without the other makes no rate
+            untimed, unfed = untimed + max(fed, 0), unfed + (ms or 0.0)
+    rate = _rate(tokens - untimed, spent - unfed) if timed and tokens > untimed else None
+    return {"tokens": tokens, "ms": spent if timed else None, "tok_s": rate}
 
 
 def first_of_forward(run: RunColumns) -> npt.NDArray[np.bool_]:
@@ -461,7 +473,7 @@ def _by_context(runs: list[RunColumns]) -> list[dict[str, Any]]:
     """
     lengths, times = [], []
     for run in runs:
-        chosen = run.fed
+        chosen = run.fed & (run["seq_len"] >= 0)
         if run.clocked:
             lengths.append(run["seq_len"][chosen].astype(np.int64))
             gemm = run["gemm"][chosen] + np.nan_to_num(run["lm_head"][chosen])

@@ -3,56 +3,111 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
+import re
 import shutil
 import sys
 import tempfile
-from typing import TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-HELP = "make a step trace from another form"
-EPILOG = """\
-formats: jsonl  JSON Lines, one object a step; see FORMAT.md
-         gdb    what a gdb without Python printed with the commands of `stepscope probe plain`
+if TYPE_CHECKING:
+    from traces.importers.log import Imported
+
+HELP = "make a step trace from another form, or from an engine's log"
+EPILOG = r"""formats:
+  auto       whichever of these the content is
+  jsonl      JSON Lines, one object a step; see FORMAT.md
+  llama.cpp  logs, server answers, llama-bench -o json|jsonl|csv, eval-callback dumps
+  kestrel    timings and answers, and gdb films like DEC token_id=64 seq_before=25 cache0=25
+  vllm       engine statistics, SpecDecoding metrics, serving benchmark results
+  ollama     the block of `ollama run --verbose`, and the objects of the API
+  gdb        what a gdb without Python printed with the commands of `stepscope probe plain`
+  pattern    any text log, through --regex
+
+Only what a log says is written: a log of sums gives totals, never steps. A line that was dropped or is doubtful becomes
+a message note in the trace. docs/engines.md says what to type for each engine.
 
 examples:
+  stepscope import auto server.log -o server.steps
+  llama-bench -m model.gguf -o jsonl | stepscope import llama.cpp - -o bench.steps
+  stepscope import pattern my.log --regex 'tok=(?P<token_id>\d+) len=(?P<seq_len>\d+) (?P<total_ms>[\d.]+) ms'
   stepscope import jsonl run.jsonl -o run.steps
-  my_engine --print-steps | stepscope import jsonl - -o run.steps
   stepscope import gdb run.log --probe mine.ini -o run.steps
 """
-FORMATS = ("jsonl", "gdb")
+FORMATS = ("auto", "jsonl", "llama.cpp", "kestrel", "vllm", "ollama", "gdb", "pattern")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("format", metavar="FORMAT", choices=FORMATS, help=" or ".join(FORMATS))
+    parser.add_argument("format", metavar="FORMAT", type=_format, choices=FORMATS, help=", ".join(FORMATS))
     parser.add_argument("log", metavar="FILE", help="the file to read, - for standard input")
     parser.add_argument("-o", "--output", metavar="TRACE", help="the trace to write; without, a new file beside you")
+    parser.add_argument("--strict", action="store_true", help="exit 1 where a line was dropped or is doubtful")
     parser.add_argument("--probe", metavar="P", help="gdb: the hook spec that the commands were made from")
+    parser.add_argument(
+        "--regex", metavar="R", action="append", default=[], help="pattern: named groups are fields; may be repeated"
+    )
+    parser.add_argument(
+        "--set", metavar="NAME=VALUE", action="append", default=[], help="pattern: a field the log does not say"
+    )
+
+
+def _format(word: str) -> str:
+    """A format by its name, however its capitals and dots are written."""
+    bare = re.sub(r"[^a-z]", "", word.lower())
+    return next((name for name in FORMATS if re.sub(r"[^a-z]", "", name) == bare), word)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import it; 0. The trace's path goes to stderr."""
-    from inspector.cli import UsageError
+    """Import it; 0, or 1 where --strict finds a doubt. The trace's path and what is in it go to stderr."""
+    from inspector.cli import FINE, NO, UsageError
     from inspector.names import new_trace
+    from inspector.text import visible
 
     if (args.format == "gdb") != bool(args.probe):
         raise UsageError("gdb's lines mean something with their probe only: stepscope import gdb FILE --probe P")
     out = args.output or new_trace("import" if args.log == "-" else os.path.splitext(os.path.basename(args.log))[0])
-    steps = _import_gdb(args.log, args.probe, out) if args.format == "gdb" else _import_jsonl(args.log, out)
-    print(f"stepscope: {steps} steps written to {out}", file=sys.stderr)
-    return 0
+    done = _import(args, out)
+    what = f"{done.steps} steps" + (f" and totals of {done.totals} requests" if done.totals else "")
+    print(f"stepscope: {what} written to {visible(out)}", file=sys.stderr)
+    if done.doubts:
+        lines = "1 line was" if done.doubts == 1 else f"{done.doubts} lines were"
+        print(f"stepscope: {lines} dropped or doubtful; `stepscope show` tells which", file=sys.stderr)
+    return NO if args.strict and done.doubts else FINE
 
 
-def _import_jsonl(log: str, out: str) -> int:
+def _import(args: argparse.Namespace, out: str) -> Imported:
+    from traces.importers.auto import engines, recognise
     from traces.importers.jsonl import import_jsonl
+    from traces.importers.log import Imported, import_log, name_of
 
-    if log != "-":
-        return import_jsonl(log, out)
-    with tempfile.NamedTemporaryFile() as copy:  # it is read twice
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.flush()
-        return import_jsonl(copy.name, out, name="standard input")
+    if args.format == "pattern":
+        return _import_pattern(args, out)
+    if args.format == "gdb":
+        return Imported(_import_gdb(args.log, args.probe, out), 0, 0)
+    name = name_of(args.log)
+    twice = args.format in ("auto", "jsonl")
+    with _as_file(args.log) if twice else _as_is(args.log) as path:
+        chosen = recognise(path, name) if args.format == "auto" else args.format
+        if chosen == "jsonl":
+            return Imported(import_jsonl(path, out, name=name), 0, 0)
+        return import_log(path, out, engines()[chosen].READER, chosen, name)
+
+
+def _import_pattern(args: argparse.Namespace, out: str) -> Imported:
+    from inspector.cli import UsageError
+    from traces.fields import FieldError
+    from traces.importers import pattern
+    from traces.importers.log import import_log
+
+    constants = dict(word.partition("=")[::2] for word in args.set)
+    try:
+        patterns = pattern.compiled(args.regex, constants)
+        return import_log(args.log, out, lambda trace: pattern.Pattern(trace, patterns, constants), pattern.NAME)
+    except (pattern.PatternError, FieldError) as error:
+        raise UsageError(str(error)) from None
 
 
 def _import_gdb(log: str, probe: str, out: str) -> int:
@@ -60,26 +115,36 @@ def _import_gdb(log: str, probe: str, out: str) -> int:
     from gdb_scripts.probe import ProbeError, load
     from inspector.cli import UsageError
     from traces.importers.jsonl import whole_or_nothing
+    from traces.importers.log import name_of, opened
 
     try:
         spec = load(probe)
     except ProbeError as error:
         raise UsageError(str(error)) from None
-    with _lines(log) as lines, whole_or_nothing(out) as partial:
+    with opened(log) as lines, whole_or_nothing(out) as partial:
         session = convert(lines, spec, partial)
         if session.problems:
             raise UsageError(session.problems[0])
         if not session.steps:
-            name = "standard input" if log == "-" else log
             raise UsageError(
-                f"{name}: holds no line of a [forward] hook; it has to be what gdb printed with the commands of "
+                f"{name_of(log)}: holds no line of a [forward] hook; it has to be what gdb printed with the commands of "
                 f"stepscope probe plain {probe}"
             )
     return session.steps
 
 
-def _lines(log: str) -> TextIO:
-    """The program's own output is among them: anything may come."""
-    if log == "-":
-        return io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
-    return open(log, encoding="utf-8", errors="replace")
+@contextmanager
+def _as_file(log: str) -> Iterator[str]:
+    """The log as a file that can be read twice."""
+    if log != "-":
+        yield log
+        return
+    with tempfile.NamedTemporaryFile() as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield copy.name
+
+
+@contextmanager
+def _as_is(log: str) -> Iterator[str]:
+    yield log

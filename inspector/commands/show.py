@@ -22,7 +22,7 @@ examples:
   stepscope show a.steps --json | jq '.steps[0]'
 """
 _BATCH = 4096
-_NOTES = ("shift", "rollback", "gap", "finish", "totals", "message")
+_NOTES = ("shift", "rollback", "gap", "finish", "totals", "interval", "benchmark", "message")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,95 @@
+"""What other forms cost: importing a large log, exporting a large trace.
+
+`python tests/bench/bench_io.py` prints one line a figure. Times are beside that of a plain Python loop over the same
+lines, or of reading the same steps, measured in the same run; memory is the highest that a process of its own reached.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.bench_traces import median_seconds, tell
+
+MB = 100
+REQUEST = """\
+{t} I slot get_availabl: id  {slot} | task -1 | selected slot by LCP similarity, f_sim_best = 0.988 (> 0.100 thold), f_keep = 0.982
+{t} I slot launch_slot_: id  {slot} | task {task} | processing task, is_child = 0
+{t} I slot update_slots: id  {slot} | task {task} | new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = 54
+{t} I slot update_slots: id  {slot} | task {task} | n_tokens = 30, memory_seq_rm [30, end)
+{t} I slot update_slots: id  {slot} | task {task} | prompt processing progress, n_tokens = 54, batch.n_tokens = 24, progress = 1.000000
+{t} I slot update_slots: id  {slot} | task {task} | prompt done, n_tokens = 54, batch.n_tokens = 24
+{t} I slot print_timing: id  {slot} | task {task} | prompt eval time =     120.00 ms /    24 tokens (    5.00 ms per token,   200.00 tokens per second)
+{t} I slot print_timing: id  {slot} | task {task} |        eval time =     630.00 ms /    64 tokens (   10.00 ms per token,   100.00 tokens per second)
+{t} I slot print_timing: id  {slot} | task {task} |       total time =     750.00 ms /    88 tokens
+{t} I slot      release: id  {slot} | task {task} | stop processing: n_tokens = 117, truncated = 0
+{t} I srv  log_server_r: done request: POST /v1/chat/completions 127.0.0.1 200
+"""  # noqa: E501 - as wide as they are
+KESTREL = (
+    "[DEC-SINGLE] seq={n} qkv=4.01 attn=2.02 o=1.03 gu=5.04 down=3.05 lm=2.06 other=2.07 othloop=1.08 total=19.28\n"
+)
+
+
+def main() -> None:
+    """Print every figure."""
+    with tempfile.TemporaryDirectory() as folder:
+        importing(Path(folder))
+
+
+def llama_server() -> Iterator[str]:
+    """Requests of a server, one after another."""
+    task = 0
+    while True:
+        minutes, ms = divmod(task, 60)
+        yield REQUEST.format(t=f"{minutes}.{ms:02d}.000.000", slot=task % 4, task=task)
+        task += 1
+
+
+def kestrel_decode() -> Iterator[str]:
+    """Decode steps of one long sequence."""
+    n = 100
+    while True:
+        yield KESTREL.format(n=n)
+        n += 1
+
+
+def write(path: Path, lines: Iterator[str], size: int) -> None:
+    """A log of about `size` bytes."""
+    with open(path, "w") as log:
+        done = 0
+        while done < size:
+            text = "".join(next(lines) for _ in range(1000))
+            log.write(text)
+            done += len(text)
+
+
+def importing(folder: Path) -> None:
+    """A large log of each kind; and a tenth of it, for its memory."""
+    log, out = folder / "a.log", folder / "a.steps"
+    for name, lines in (("llama.cpp", llama_server), ("kestrel", kestrel_decode)):
+        write(log, lines(), MB << 17)
+        small = run("import", name, str(log), "-o", str(out))
+        write(log, lines(), MB << 20)
+        plain = median_seconds(lambda: sum(1 for _ in open(log)), 3)  # noqa: SIM115
+        seconds, memory = run("import", name, str(log), "-o", str(out))
+        tell(f"import {name}, {MB} MB: s (a plain loop over its lines: {plain:.2f})", f"{seconds:.1f}", "<= 20")
+        tell("  peak memory, MB: an eighth of the log / all of it", f"{small[1]:.0f} / {memory:.0f}", "the same")
+
+
+def run(*words: str) -> tuple[float, float]:
+    """(seconds, peak MB) of one `stepscope` process."""
+    code = (
+        "import sys, inspector.cli as c; code = c.main(sys.argv[1:]); "
+        "print(next(l for l in open('/proc/self/status') if 'VmHWM' in l).split()[1]); sys.exit(code)"
+    )
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    return time.perf_counter() - began, int(done.stdout.split()[-1]) / 1024
+
+
+if __name__ == "__main__":
+    main()

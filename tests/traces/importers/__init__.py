@@ -1,0 +1,1 @@
+"""Logs written for these tests, in the form that the engines print; the right numbers are worked out by hand."""

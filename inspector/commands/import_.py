@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from traces.importers.log import Imported
@@ -115,13 +116,13 @@ def _import_gdb(log: str, probe: str, out: str) -> int:
     from gdb_scripts.probe import ProbeError, load
     from inspector.cli import UsageError
     from traces.importers.jsonl import whole_or_nothing
-    from traces.importers.log import name_of, opened
+    from traces.importers.log import name_of
 
     try:
         spec = load(probe)
     except ProbeError as error:
         raise UsageError(str(error)) from None
-    with opened(log) as lines, whole_or_nothing(out) as partial:
+    with _lines(log) as lines, whole_or_nothing(out) as partial:
         session = convert(lines, spec, partial)
         if session.problems:
             raise UsageError(session.problems[0])
@@ -131,6 +132,13 @@ def _import_gdb(log: str, probe: str, out: str) -> int:
                 f"stepscope probe plain {probe}"
             )
     return session.steps
+
+
+def _lines(log: str) -> TextIO:
+    """The program's own output is among them: anything may come."""
+    if log == "-":
+        return io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+    return open(log, encoding="utf-8", errors="replace")
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps",
         metavar="A:B",
-        type=_steps,
+        type=step_range,
         default=(None, None),
         help="only steps A up to, not including, B; negative counts from the end",
     )
@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     return print_film(args.trace, args.steps)
 
 
-def _steps(text: str) -> tuple[int | None, int | None]:
+def step_range(text: str) -> tuple[int | None, int | None]:
+    """`A:B`, `A:`, `:B` or one step number, as (first, stop) for a slice. For argparse."""
     match = re.fullmatch(r"(-?\d+)?(:)?(-?\d+)?", text.strip())
     if not match or not text.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not A:B, A:, :B or one step number")

@@ -13,7 +13,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.bench_traces import median_seconds, tell
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.bench.bench_traces import LAYERS, STEPS, make_trace, median_seconds, tell  # noqa: E402 - run as a script
+from traces.table import Table  # noqa: E402
 
 MB = 100
 REQUEST = """\
@@ -38,6 +41,7 @@ def main() -> None:
     """Print every figure."""
     with tempfile.TemporaryDirectory() as folder:
         importing(Path(folder))
+        exporting(Path(folder))
 
 
 def llama_server() -> Iterator[str]:
@@ -72,12 +76,37 @@ def importing(folder: Path) -> None:
     log, out = folder / "a.log", folder / "a.steps"
     for name, lines in (("llama.cpp", llama_server), ("kestrel", kestrel_decode)):
         write(log, lines(), MB << 17)
-        small = run("import", name, str(log), "-o", str(out))
+        _, less = run("import", name, str(log), "-o", str(out))
         write(log, lines(), MB << 20)
         plain = median_seconds(lambda: sum(1 for _ in open(log)), 3)  # noqa: SIM115
         seconds, memory = run("import", name, str(log), "-o", str(out))
         tell(f"import {name}, {MB} MB: s (a plain loop over its lines: {plain:.2f})", f"{seconds:.1f}", "<= 20")
-        tell("  peak memory, MB: an eighth of the log / all of it", f"{small[1]:.0f} / {memory:.0f}", "the same")
+        tell("  peak memory, MB: an eighth of the log / all of it", f"{less:.0f} / {memory:.0f}", "the same")
+
+
+def exporting(folder: Path) -> None:
+    """A million steps x 28 layers to Parquet; fewer to the targets that write every layer of a step as slices."""
+    trace, small = folder / "a.steps", folder / "small.steps"
+    make_trace(trace, STEPS, 4096)
+    make_trace(small, STEPS // 8, 4096)
+    name = f"{STEPS:,} x {LAYERS}"
+    reading = median_seconds(lambda: read_all(trace), 3)
+    _, less = run("export", str(small), "--to", "parquet", "-o", str(folder / "few"))
+    seconds, memory = run("export", str(trace), "--to", "parquet", "-o", str(folder / "fleet"))
+    tell(f"export {name} to parquet, s (reading and checking them: {reading:.2f})", f"{seconds:.1f}", "<= 15")
+    tell("  peak memory, MB: an eighth of the trace / all of it", f"{less:.0f} / {memory:.0f}", "the same")
+    for target in ("csv", "chrome", "perfetto"):
+        out = str(folder / f"a.{target}")
+        _, less = run("export", str(small), "--to", target, "-o", out, "--steps", ":2000")
+        seconds, memory = run("export", str(small), "--to", target, "-o", out, "--steps", ":16000")
+        tell(f"export to {target}: ms a step", f"{seconds / 16:.2f}", "")
+        tell("  peak memory, MB: 2,000 steps / 16,000 steps", f"{less:.0f} / {memory:.0f}", "the same")
+
+
+def read_all(path: Path) -> None:
+    """Every step of a trace, read and its checksums checked."""
+    for _ in Table(path).chunks():
+        pass
 
 
 def run(*words: str) -> tuple[float, float]:

@@ -80,12 +80,13 @@ class Bench:
     def _tell(self, seq_id: int, test: dict[str, Any], ms: float) -> None:
         prompt, generated, depth = test["n_prompt"], test["n_gen"], test["n_depth"]
         both = bool(prompt and generated)
-        self._trace.note("request", seq_id=seq_id, prompt_tokens=prompt + (depth or 0), n_reused=depth or 0)
+        # the depth is fed before the clock runs: to the test it is a reused prefix
+        account = {"prompt_tokens": prompt + (depth or 0), "n_reused": depth or 0} if prompt else {}
+        self._trace.note("request", seq_id=seq_id, **account)
         self._trace.totals(
             seq_id,
-            prompt_tokens=prompt + (depth or 0),
-            n_reused=depth or 0,
-            fed=prompt,
+            **account,
+            fed=prompt or None,
             generated=generated,
             decoded=generated,
             prefill_ms=ms if prompt and not both else None,

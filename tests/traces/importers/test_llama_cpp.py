@@ -271,6 +271,7 @@ def test_each_repetition_of_a_bench_is_a_run(tmp_path: Path, form: str) -> None:
     assert got.totals[1]["decoded"] == 128  # llama-bench samples nothing: 128 forwards
     assert some(got.facts["engine"], build_id="5163", commit="abc1234")
     assert got.facts["host"]["threads"] == 4
+    assert got.verdicts("KV09") == ["pass"]  # the tests without a prompt have none to account for
 
 
 def test_a_bench_s_csv_has_the_mean_only(tmp_path: Path) -> None:

@@ -35,8 +35,9 @@ _PARTS = {
     "oth": "other_ms",
     "othloop": "othloop_ms",
 }
-_PAIR = re.compile(rf"\b([A-Za-z]\w*) *= *({NUMBER})(ms|us|s)?\b", re.IGNORECASE)
+_PAIR = re.compile(rf"\b([A-Za-z]\w*) *= *({NUMBER})(ms|us|s)?\b")
 _UNIT = {"ms": 1.0, "us": 1e-3, "s": 1e3}
+_SEQ = re.compile(r"\bseq=(\d+)")
 _REUSE = re.compile(r"\breuse (\d+)-token")
 _LENGTH = re.compile(r"\[L3\] .*?(?<![\w-])seq=(\d+)")
 _STREAM_PREFILL = re.compile(rf"\[STREAM\] prefill (\d+) tokens in ({NUMBER})s")
@@ -163,7 +164,7 @@ def times_of(trace: LogTrace, line: Line) -> dict[str, float]:
         if not math.isfinite(value):
             trace.doubt(line, f"{name} is {number}")
         else:
-            times[part] = value * _UNIT[unit.lower()] if unit else value
+            times[part] = value * _UNIT[unit] if unit else value
     products = [times[name] for name in ("qkv_ms", "o_ms", "gate_up_ms", "down_ms") if name in times]
     if len(products) == 4 and "PREFILL" not in line.text:
         times["gemm_ms"] = sum(products)
@@ -253,7 +254,7 @@ class _Requests:
             return
         if self.seq_id < 0:
             self.begin()
-        lengths = self._lengths(re.search(r"\bseq=(\d+)", line.text))
+        lengths = self._lengths(_SEQ.search(line.text))
         self._trace.step(phase="decode", seq_id=self.seq_id, n_tokens=1, **lengths, **times)
         self.fresh = False
 

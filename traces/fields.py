@@ -85,13 +85,6 @@ OPTIONAL = _table(
     ("margin", "F32", "no", "logit", "top-1 logit less top-2 logit at sampling"),
     ("runner_up", "I64", "no", "id", "the second best id at sampling"),
     ("hidden_rms", "F32", "may", "rms", "root mean square of the residual stream after each layer: a fingerprint"),
-    (
-        "hidden_sum",
-        "F64",
-        "may",
-        "sum",
-        "sum of the residual stream after each layer, over all fed tokens",
-    ),
     ("text", "U8", "no", "bytes", "the raw bytes of token_id alone (not of accepted drafts), 16 at most"),
     ("kv_used", "I32", "no", "kv.unit", "pool in use after this record's own growth"),
     ("kv_free", "I32", "no", "kv.unit", "pool free or evictable after this record's own growth"),

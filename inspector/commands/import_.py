@@ -128,8 +128,8 @@ def _import_gdb(log: str, probe: str, out: str) -> int:
             raise UsageError(session.problems[0])
         if not session.steps:
             raise UsageError(
-                f"{name_of(log)}: holds no line of a [forward] hook; it has to be what gdb printed with the commands of "
-                f"stepscope probe plain {probe}"
+                f"{name_of(log)}: holds no line of a [forward] hook; it has to be what gdb printed with the commands "
+                f"of stepscope probe plain {probe}"
             )
     return session.steps
 

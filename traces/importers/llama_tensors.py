@@ -1,8 +1,9 @@
 """The eval callback's dump of every tensor: the sum of each layer's output becomes a fingerprint of the step.
 
 `l_out-N` is the residual stream behind layer N; its first dimension is the model's width, its second the tokens fed.
-A forward is a step: the first one is prefill, a later one of one token is decode. The dump says nothing about lengths,
-rows or ids, and so they stay absent.
+`hidden_sum` holds the sum of its values over all of them; the vocabulary's hidden_rms is another figure. A forward is
+a step: the first one is prefill, a later one of one token is decode. The dump says nothing about lengths, rows or ids,
+and so they stay absent.
 """
 
 from __future__ import annotations
@@ -62,8 +63,7 @@ class Tensors:
             return
         if not self._forwards:
             self._layers = max(self._sums) + 1
-            self._trace.names = ["hidden_sum"]
-            self._trace.shapes = {"hidden_sum": self._layers}
+            self._trace.extra = [["hidden_sum", "F64", [self._layers]]]
             self._trace.fact("model", n_layers=self._layers)
         sums: list[Any] = [self._sums.get(layer) for layer in range(self._layers)]
         decode = self._forwards > 0 and self._n_tokens == 1

@@ -84,10 +84,14 @@ class Report:
         self.rules = {rule.code: rule for rule in rules}
         self.results: Dict[str, RuleResult] = {code: RuleResult() for code in self.rules}
         self.limit = limit
+        self.failed_at: Callable[[str, Any], None] = lambda code, steps: None
+        """Told every failing step of a rule, kept or not"""
 
     def add(self, failure: Failure) -> None:
         """Count a failure; the first `limit` of a rule are kept."""
         self.results[failure.code].failed += 1
+        if failure.step is not None:
+            self.failed_at(failure.code, [failure.step])
         self.keep(failure)
 
     def keep(self, failure: Failure) -> None:

@@ -4,6 +4,8 @@ step by step, so it may be checked in any mixture of the two.
 
 from __future__ import annotations
 
+import pickle
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,10 +17,67 @@ from traces.rules import Rule
 from traces.table import Chunk, Run, Table
 
 
+class Broken:
+    """Which rules each step breaks, as one bit a rule; whole blocks of sound steps take no room.
+
+    May be read while another thread marks.
+    """
+
+    BLOCK = 1 << 14
+
+    def __init__(self, codes: Iterable[str]) -> None:
+        self._codes = list(codes)
+        self._blocks: dict[int, Any] = {}
+
+    def mark(self, code: str, steps: Any) -> None:
+        """A rule fails at these steps."""
+        numbers = np.asarray(steps, np.int64)
+        bit = np.uint32(1 << self._codes.index(code))
+        for block in np.unique(numbers // self.BLOCK).tolist():
+            own = numbers[numbers // self.BLOCK == block] - block * self.BLOCK
+            if block not in self._blocks:
+                self._blocks[block] = np.zeros(self.BLOCK, np.uint32)
+            self._blocks[block][own] |= bit
+
+    def at(self, step: int) -> tuple[str, ...]:
+        """The codes of the rules a step breaks."""
+        block = self._blocks.get(step // self.BLOCK)
+        bits = 0 if block is None or step < 0 else int(block[step % self.BLOCK])
+        return tuple(code for i, code in enumerate(self._codes) if bits >> i & 1) if bits else ()
+
+    def after(self, step: int, code: str | None = None) -> int | None:
+        """The next step that breaks a rule (this one, if a code is given), or None."""
+        for number in sorted(n for n in list(self._blocks) if n >= (step + 1) // self.BLOCK):
+            skip = max(0, step + 1 - number * self.BLOCK)
+            found = np.flatnonzero(self._wanted(number, code)[skip:])
+            if len(found):
+                return number * self.BLOCK + skip + int(found[0])
+        return None
+
+    def before(self, step: int, code: str | None = None) -> int | None:
+        """The last step before that breaks a rule (this one, if a code is given), or None."""
+        for number in sorted((n for n in list(self._blocks) if n * self.BLOCK < step), reverse=True):
+            found = np.flatnonzero(self._wanted(number, code)[: step - number * self.BLOCK])
+            if len(found):
+                return number * self.BLOCK + int(found[-1])
+        return None
+
+    def steps(self) -> Any:
+        """Every step that breaks a rule, ascending, as an array."""
+        blocks = sorted(self._blocks)
+        found = [np.flatnonzero(self._blocks[number]) + number * self.BLOCK for number in blocks]
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    def _wanted(self, number: int, code: str | None) -> Any:
+        block = self._blocks[number]
+        return block if code is None else block & np.uint32(1 << self._codes.index(code))
+
+
 class TableChecker:
     """Verdicts on a trace that may still be growing: `advance()` judges what came since, in chunks of bounded memory.
 
     limit: how many failures of a rule are kept with their numbers (all are counted); None keeps all.
+    `broken` knows every failing step, and failures_at() judges one of them anew.
     """
 
     def __init__(self, table: Table, rules: Iterable[Rule] | None = None, limit: int | None = FIRST_FAILURES) -> None:
@@ -27,11 +86,20 @@ class TableChecker:
         self._run: Run | None = None
         self._notes = 0
         self.steps = 0
+        self.broken = Broken(self.report.rules)
+        self._failed = 0
+        self.report.failed_at = self._mark
+        self._starts: list[int] = []
+        self._states: list[tuple[Run, int, bytes]] = []
 
     @property
     def report(self) -> Report:
         """The verdicts so far."""
         return self._checker.report
+
+    def _mark(self, code: str, steps: Any) -> None:
+        self._failed += len(steps)
+        self.broken.mark(code, steps)
 
     def advance(self, max_steps: int | None = None) -> bool:
         """Judge what the table's index has and was not judged yet, at most about `max_steps`. True if more is left."""
@@ -40,10 +108,48 @@ class TableChecker:
             if chunk.run is not self._run:
                 self._run = chunk.run
                 self._checker.start_run(chunk.run.facts)
+            state, failed = self._state(), self._failed
             check_chunk(self._checker, chunk)
+            if self._failed != failed and len(chunk.rows):
+                self._starts.append(chunk.first_step)
+                self._states.append((chunk.run, self._notes, state))
             self.steps = chunk.first_step + len(chunk.rows)
             self._notes += len(chunk.notes)
         return self.steps < self._table.steps
+
+    def _state(self) -> bytes:
+        """What the checker knows before a chunk, so that a step in it can be judged anew."""
+        checker = self._checker
+        return pickle.dumps((checker.sequences, checker.pool, checker.absent))
+
+    def failures_at(self, step: int) -> list[Failure]:
+        """What is wrong with a step that `broken` names, with its numbers.
+
+        A fault that only a later step revealed is not among them, nor is one that a note revealed.
+        """
+        at = bisect_right(self._starts, step) - 1
+        if at < 0:
+            return []
+        run, notes, state = self._states[at]
+        checker = Checker(self._checker.rules, limit=0)
+        checker.start_run(run.facts)
+        checker.sequences, checker.pool, checker.absent = pickle.loads(state)
+        for chunk in self._table.chunks(self._starts[at], step + 1, notes):
+            if chunk.first_step + len(chunk.rows) <= step:
+                check_chunk(checker, chunk)
+                continue
+            own = len(chunk.rows) - 1
+            if own:
+                bad = None if chunk.bad is None else chunk.bad[:own]
+                notes_in = [note for note in chunk.notes if note[0] < step]
+                check_chunk(checker, chunk._replace(rows=chunk.rows[:own], bad=bad, notes=notes_in))
+            for before, note in chunk.notes:
+                if before == step:
+                    checker.note(note)
+            record = next(self._table.records(step, step + 1))
+            checker.index = step
+            return [] if record is None else [f for f in checker.step(record) if f.step == step]
+        return []
 
 
 def check_table(table: Table, rules: Iterable[Rule] | None = None, limit: int | None = FIRST_FAILURES) -> Report:
@@ -120,3 +226,5 @@ def _judge(checker: Checker, columns: Columns, rule: Rule) -> None:
             step = view.prev_index if rule.at_previous else columns.first_step + int(i)
             checker.report.keep(Failure(rule.code, step, view.seq_id, rule.explain(view)))
         result.failed += n_failed
+        where = columns.prev_index[failed] if rule.at_previous else columns.first_step + np.flatnonzero(failed)
+        checker.report.failed_at(rule.code, where[where >= 0])

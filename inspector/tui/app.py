@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from inspector.tui.engine import Engine
 from inspector.tui.feed import Feed
@@ -13,12 +14,12 @@ from inspector.tui.feed import Feed
 
 def run_app(
     path: str, follow: bool, process: subprocess.Popen[bytes] | subprocess.Popen[str] | None = None,
-    theme: str | None = None,
+    theme: str | None = None, source_maps: Sequence[tuple[str, str]] = (), ascii: bool = False,
 ) -> int:  # fmt: skip
     """Show the trace at `path` until the user leaves; 0.
 
     follow: the file may not be there yet and may grow. process: the engine that writes it; leaving asks it to stop
-    and waits a little, so that its trace is complete.
+    and waits a little, so that its trace is complete. source_maps: (FROM, TO) of source paths. ascii: nothing else.
     Raises TraceError where the path cannot be shown at all, UsageError for a theme or for keys that there are not.
     """
     engine = Engine(process) if process is not None else None
@@ -34,7 +35,7 @@ def run_app(
         from inspector.tui.viewer import Viewer
 
         feed.opened(timeout=2.0)
-        viewer = Viewer(feed, engine, theme)
+        viewer = Viewer(feed, engine, theme, source_maps, ascii)
         viewer.run()
         return viewer.return_code or 0
     finally:

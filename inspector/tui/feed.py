@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from inspector.tui.model import Pace, Snapshot, Verdicts, verdicts_of
+from inspector.tui.sequences import Sequences
 from traces.writer import TraceError
 
 if TYPE_CHECKING:
@@ -25,7 +26,26 @@ FIRST_BYTES, INDEX_BYTES = 1 << 20, 64 << 20
 """What is indexed before the first picture, and in one round after it"""
 BATCH_STEPS = 1 << 14
 KEPT_FAILURES = 1000
-"""Failures of one rule that are marked and can be jumped to; all are counted."""
+"""Failures of one rule whose numbers are kept; those of later ones are found when they are looked at"""
+
+
+class OwnCost:
+    """The share of one core that this process took over the last seconds."""
+
+    OVER_S = 3.0
+
+    def __init__(self, clock: Callable[[], float], spent: Callable[[], float] = time.process_time) -> None:
+        self._clock, self._spent = clock, spent
+        self._since = clock(), spent()
+        self._share: float | None = None
+
+    def share(self) -> float | None:
+        """0 to 1 a core; None in the first seconds."""
+        now, spent = self._clock(), self._spent()
+        if now - self._since[0] >= self.OVER_S:
+            self._share = (spent - self._since[1]) / (now - self._since[0])
+            self._since = now, spent
+        return self._share
 
 
 class Feed:
@@ -42,6 +62,9 @@ class Feed:
         """Request notes by seq_id: (number of the step that follows, note). Only ever grows."""
         self.texts: dict[int, str] = {}
         """Texts of the tokens too long for their field, by step. Only ever grows."""
+        self.sources: list[tuple[int, dict[str, Any]]] = []
+        """Source notes: (number of the step that follows, note). Only ever grows."""
+        self.sequences = Sequences()
         self.snapshot = Snapshot(path, follow, grown_at=clock())
         self._error: TraceError | None = None
         self._table: Table | None = None
@@ -51,6 +74,7 @@ class Feed:
         self._indexed = False
         self._problem: str | None = None
         self._opened, self._judging, self._stopping = threading.Event(), threading.Event(), threading.Event()
+        self._own = OwnCost(clock)
         self._thread = threading.Thread(target=self._loop, name="feed", daemon=True)
 
     # -- for the view ------------------------------------------------------------------------------------------------
@@ -143,7 +167,7 @@ class Feed:
     def _set_up(self, table: Table) -> None:
         from traces.columnar import TableChecker
 
-        self._measured = _Measured(self.requests, self.texts)
+        self._measured = _Measured(self)
         self._checker = TableChecker(table, limit=KEPT_FAILURES)
 
     def _work(self, table: Table) -> bool:
@@ -152,7 +176,7 @@ class Feed:
         more = self._measured.steps < table.steps
         if self._judging.is_set():
             more |= self._checker.advance(BATCH_STEPS)
-            self._verdicts = verdicts_of(self._checker.report, self._checker.steps, self._verdicts)
+            self._verdicts = verdicts_of(self._checker, self._verdicts)
         return more
 
     def _replaced(self) -> str | None:
@@ -180,8 +204,10 @@ class Feed:
             waiting=self._waiting(),
             problem=self._problem,
             grown_at=self.clock() if grew else old.grown_at,
-            several_sequences=self._measured is not None and len(self._measured.sequences) > 1,
+            several_sequences=len(self.sequences.ids) > 1,
             pace=self._measured.pace if self._measured is not None else Pace(),
+            tracing_ms=_tracing_ms(table) if table is not None else None,
+            own_share=self._own.share(),
             verdicts=self._verdicts,
         )
 
@@ -193,20 +219,25 @@ class Feed:
         return None
 
 
+def _tracing_ms(table: Table) -> float | None:
+    """What the recording cost, as END frames say."""
+    told = [(run.end_facts or {}).get("tracing_ms") for run in table.runs]
+    known = [ms for ms in told if isinstance(ms, (int, float)) and not isinstance(ms, bool)]
+    return float(sum(known)) if known else None
+
+
 class _Measured:
     """What one pass over the steps gathers: sequences, requests, long texts, speed."""
 
-    def __init__(self, requests: dict[int, list[tuple[int, dict[str, Any]]]], texts: dict[int, str]) -> None:
-        from inspector.tui.pace import Speed
+    def __init__(self, feed: Feed) -> None:
+        from inspector.tui.pace import Latency, Speed
 
         self.steps = 0
-        self.sequences: set[int] = set()
         self.pace = Pace()
-        self._requests, self._texts = requests, texts
+        self._feed = feed
         self._notes = 0
         self._speed: Speed = Speed()
-        self._first_request: tuple[int, dict[str, Any]] | None = None
-        self._ttft_ms: float | None = None
+        self._latency: Latency = Latency()
         self._n_requests = 0
 
     def advance(self, table: Table, max_steps: int) -> None:
@@ -218,7 +249,9 @@ class _Measured:
                 self._note(step, note)
             self._notes += len(chunk.notes)
             rows = chunk.rows if chunk.bad is None else chunk.rows[~chunk.bad]
-            self._rows(rows, chunk.first_step)
+            self._feed.sequences.add(chunk.first_step, chunk.rows["seq_id"], chunk.bad)
+            self._speed.add(rows)
+            self._latency.add(rows, chunk.first_step)
             self.steps = chunk.first_step + len(chunk.rows)
         if self.steps != before:
             self._pace(table)
@@ -226,25 +259,14 @@ class _Measured:
     def _note(self, step: int, note: dict[str, Any]) -> None:
         kind, seq_id = note.get("kind"), note.get("seq_id", 0)
         if kind == "request" and isinstance(seq_id, int):
-            self._requests.setdefault(seq_id, []).append((step, note))
+            self._feed.requests.setdefault(seq_id, []).append((step, note))
             self._n_requests += 1
-            self._first_request = self._first_request or (step, note)
+            self._latency.request(step, note)
         elif kind == "text" and isinstance(note.get("text"), str):
             at = note.get("step", step)
-            self._texts[at if isinstance(at, int) else step] = note["text"]
-
-    def _rows(self, rows: Any, first_step: int) -> None:
-        self.sequences.update(set(rows["seq_id"].tolist()))
-        self._speed.add(rows)
-        if self._first_request is None or self._ttft_ms is not None or "t_ns" not in rows.dtype.names:
-            return
-        step, note = self._first_request
-        asked = note.get("t_ns")
-        if step > first_step + len(rows) or not isinstance(asked, int):
-            return
-        mine = rows[(rows["phase"] != 1) & (rows["seq_id"] == note.get("seq_id", 0))]
-        if len(mine) and 0 <= int(mine["t_ns"][0]) - asked < 2**62:
-            self._ttft_ms = (int(mine["t_ns"][0]) - asked) / 1e6
+            self._feed.texts[at if isinstance(at, int) else step] = note["text"]
+        elif kind == "source":
+            self._feed.sources.append((step, note))
 
     def _pace(self, table: Table) -> None:
         from inspector.tui.pace import NEWEST, speed_now
@@ -256,4 +278,4 @@ class _Measured:
             else (None, None)
         )
         now = None if rows is None else speed_now(rows if bad is None else rows[~bad])
-        self.pace = Pace(now, self._speed.tok_s, self._ttft_ms, self._n_requests > 1)
+        self.pace = Pace(now, self._speed.tok_s, self._latency.ttft_ms, self._latency.tpot_ms, self._n_requests > 1)

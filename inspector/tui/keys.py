@@ -35,19 +35,36 @@ MAIN = [
     Binding("apostrophe", "next_mark", "Next mark", show=False, id="marks.next", key_display="'"),
     Binding("y", "save", "Copy, save", tooltip="copy or save steps, the screen",
             show=False, id="save.open"),
+    Binding("1", "panel('text')", "Text", tooltip="the text; arrows walk over its tokens", show=False, id="panel.text"),
+    Binding("2", "panel('layers')", "Layers", tooltip="the layers", show=False, id="panel.layers"),
+    Binding("3", "panel('time')", "Time", tooltip="the times", show=False, id="panel.time"),
+    Binding("b", "histogram", "Histogram", tooltip="the times: ITL as a histogram", show=False, id="time.histogram"),
+    Binding("4", "panel('rules')", "Rules", tooltip="the rules; arrows choose one", show=False, id="panel.rules"),
+    Binding("5", "panel('source')", "Source", tooltip="the source", show=False, id="panel.source"),
+    Binding("z", "zoom", "Whole screen", tooltip="the panel on the whole screen", show=False, id="panel.zoom"),
+    Binding("s", "sequence", "One sequence", tooltip="this sequence only, or all", show=False, id="film.sequence"),
     Binding("space", "pause", "Pause", tooltip="pause a live view; play a recording",
             id="view.pause"),
     Binding("plus", "speed(1)", "Faster", tooltip="play faster", show=False, id="replay.faster", key_display="+"),
     Binding("minus", "speed(-1)", "Slower", tooltip="play slower", show=False, id="replay.slower", key_display="-"),
     Binding("x", "stop_engine", "Stop engine", tooltip="ask the engine to stop", id="engine.stop"),
     Binding("r", "reopen", "Open again", tooltip="open the file again", show=False, id="view.reopen"),
-    Binding("escape", "give_up", "Give up", tooltip="end a search, a replay or a saving", show=False,
+    Binding("escape", "give_up", "Give up", tooltip="end a search, a replay; to the film", show=False,
             id="view.give_up"),
     Binding("ctrl+z", "suspend_view", "Suspend", tooltip="to the shell; fg comes back", show=False,
             id="view.suspend"),
     Binding("question_mark", "help", "Help", id="view.help", key_display="?"),
     Binding("q", "quit_view", "Quit", tooltip="quit; asks an engine to stop", id="view.quit"),
 ]  # fmt: skip
+TEXT = [
+    Binding("up,k", "line(-1)", "A line of text up", show=False, id="text.up"),
+    Binding("down,j", "line(1)", "A line of text down", show=False, id="text.down"),
+]
+RULES = [
+    Binding("up,k", "choose(-1)", "The rule above", show=False, id="list.up"),
+    Binding("down,j", "choose(1)", "The rule below", show=False, id="list.down"),
+    Binding("enter", "failure", "Its next failure", tooltip="the chosen rule's next failure", show=False, id="list.go"),
+]
 HELP = [Binding("escape,q,question_mark", "close", "Close", id="help.close")]
 SAVE = [
     Binding("y", "choose('copy')", "Copy the steps as text", id="saving.copy"),
@@ -63,7 +80,7 @@ SAVE = [
 
 def default_keys() -> dict[str, str]:
     """Each action's keys, comma-separated, by its id."""
-    return {binding.id: binding.key for binding in (*MAIN, *HELP, *SAVE) if binding.id}
+    return {binding.id: binding.key for binding in (*MAIN, *TEXT, *RULES, *HELP, *SAVE) if binding.id}
 
 
 def described(bindings: list[Binding], own: Mapping[str, str]) -> list[tuple[str, str, str]]:

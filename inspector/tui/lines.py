@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
@@ -16,7 +18,31 @@ GOOD, FAIL, UNKNOWN = "good", "fail", "unknown"
 MARK, GEMM, ATTENTION = "mark", "gemm", "attention"
 SIGNS = {GOOD: "good-sign", FAIL: "fail-sign", UNKNOWN: "unknown-sign"}
 """A word set off from its line: the state"""
-ROLES = (PLAIN, DIM, STRONG, TITLE, GOOD, FAIL, UNKNOWN, MARK, GEMM, ATTENTION, *SIGNS.values())
+FLOOR = "floor"
+CODE = {word: f"code-{word}" for word in ("keyword", "name", "string", "number", "comment")}
+"""Kinds of words in a source file"""
+ROLES = (
+    *(PLAIN, DIM, STRONG, TITLE, GOOD, FAIL, UNKNOWN, MARK, GEMM, ATTENTION, FLOOR),
+    *SIGNS.values(),
+    *CODE.values(),
+)
+Tag = TypeVar("Tag")
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a panel shows: lines that stay at the top, lines that scroll, lines that stay at the bottom.
+
+    cursor: the scrolling line to keep in sight. steps: for each scrolling line the cells, from the left, that belong
+    to a step: (one past the last cell, step or None).
+    """
+
+    top: list[Line] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    bottom: list[Line] = field(default_factory=list)
+    cursor: int | None = None
+    steps: list[list[tuple[int, int | None]]] = field(default_factory=list)
+
 
 LEFT_TO_RIGHT = "\u200e"
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
@@ -53,6 +79,31 @@ def bar(share: float, width: int) -> str:
     return ("━" * (halves // 2) + "╸" * (halves % 2)).ljust(width)
 
 
+def against(share: float, width: int) -> str:
+    """A bar of `width` cells on a scale that has 1 at its middle, which is marked; past twice that it is open."""
+    if width < 5:
+        return " " * max(width, 0)
+    middle = width // 2
+    cells = list(bar(share / 2 if share == share else 0.0, width))
+    cells[middle] = "╋" if cells[middle] != " " else "│"
+    if share > 2:
+        cells[-1] = "»"
+    return "".join(cells)
+
+
+def joined(between: str, parts: list[Line]) -> Line:
+    """Lines put behind each other on one, with `between` between them."""
+    out: Line = []
+    for part in parts:
+        out += [(between, DIM), *part] if out else part
+    return out
+
+
+def plural(n: int, word: str) -> str:
+    """`1 step`, `1,234 steps`."""
+    return f"{n:,} {word}" + ("" if n == 1 else "s")
+
+
 def clip(line: Line, width: int) -> Line:
     """A line cut to `width` cells, with … where something is missing."""
     out: Line = []
@@ -80,10 +131,10 @@ def length(line: Line) -> int:
     return sum(cell_len(text) for text, _ in line)
 
 
-def wrap(parts: Iterable[Part], width: int, words: bool = True) -> list[Line]:
+def wrap(parts: Iterable[tuple[str, Tag]], width: int, words: bool = True) -> list[list[tuple[str, Tag]]]:
     """Parts flowed into lines of at most `width` cells; line feeds end a line. `words`: break at blanks if possible."""
     width = max(width, 2)
-    lines: list[list[tuple[str, str, int]]] = [[]]
+    lines: list[list[tuple[str, Tag, int]]] = [[]]
     used = 0
     for text, role in parts:
         for c in _clusters(text):
@@ -119,7 +170,7 @@ def _clusters(text: str) -> list[str]:
     return out
 
 
-def _tail_word(line: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+def _tail_word(line: list[tuple[str, Tag, int]]) -> list[tuple[str, Tag, int]]:
     """Take the unfinished word off a line's end, unless it is the whole line."""
     at = next((i for i in range(len(line) - 1, -1, -1) if line[i][0] == " "), -1)
     if at < 0:
@@ -129,8 +180,8 @@ def _tail_word(line: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
     return word
 
 
-def _joined(cells: list[tuple[str, str, int]]) -> Line:
-    out: Line = []
+def _joined(cells: list[tuple[str, Tag, int]]) -> list[tuple[str, Tag]]:
+    out: list[tuple[str, Tag]] = []
     for c, role, _ in cells:
         if out and out[-1][1] == role:
             out[-1] = (out[-1][0] + c, role)

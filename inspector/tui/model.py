@@ -5,13 +5,13 @@ The feed builds snapshots in its thread, the screen reads the newest one at each
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from traces.check import Failure, Report
+    from traces.check import Failure
+    from traces.columnar import Broken, TableChecker
     from traces.reader import Damage
     from traces.table import Table
 
@@ -21,11 +21,12 @@ STALLED_S = 3.0
 
 @dataclass(frozen=True)
 class Pace:
-    """Tokens a second over the newest steps and over the whole trace, and the first request's TTFT; None: unknown."""
+    """Tokens a second over the newest steps and over all, the first request's TTFT and TPOT; None: unknown."""
 
     now: float | None = None
     mean: float | None = None
     ttft_ms: float | None = None
+    tpot_ms: float | None = None
     several_requests: bool = False
 
 
@@ -41,37 +42,54 @@ class RuleState:
     unknown: int
     why_unknown: str | None
     fault: str
+    statement: str = ""
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The rules on the steps judged so far. `steps` are the failing steps that can be jumped to, ascending."""
+    """The rules on the steps judged so far.
+
+    kept: the first failures of each rule with their numbers, by step. broken: which rules each step breaks, all of
+    them. explain: judges a failing step anew, for its numbers.
+    """
 
     rules: tuple[RuleState, ...] = ()
-    failures: Mapping[int, tuple[Failure, ...]] = field(default_factory=dict)
-    steps: tuple[int, ...] = ()
+    kept: Mapping[int, tuple[Failure, ...]] = field(default_factory=dict)
+    broken: Broken | None = None
+    explain: Callable[[int], Sequence[Failure]] = lambda step: ()
     judged: int = 0
     overall: str = "unknown"
     failed: int = 0
-    kept: int = 0
+    n_kept: int = 0
+
+    def codes_at(self, step: int) -> tuple[str, ...]:
+        """The rules that a step breaks."""
+        return self.broken.at(step) if self.broken is not None else ()
 
     def at(self, step: int) -> tuple[Failure, ...]:
-        """What the rules say against a step."""
-        return self.failures.get(step, ())
+        """What the rules say against a step, in numbers."""
+        codes = self.codes_at(step)
+        found = self.kept.get(step, ())
+        if {failure.code for failure in found} >= set(codes):
+            return found
+        return (*found, *(failure for failure in self.explain(step) if failure not in found))
 
-    def after(self, step: int) -> int | None:
-        """The next failing step, or None."""
-        i = bisect_right(self.steps, step)
-        return self.steps[i] if i < len(self.steps) else None
+    def steps(self) -> Any:
+        """Every failing step, ascending."""
+        return self.broken.steps() if self.broken is not None else ()
 
-    def before(self, step: int) -> int | None:
+    def after(self, step: int, code: str | None = None) -> int | None:
+        """The next step that fails (that breaks this rule), or None."""
+        return self.broken.after(step, code) if self.broken is not None else None
+
+    def before(self, step: int, code: str | None = None) -> int | None:
         """The failing step before, or None."""
-        i = bisect_left(self.steps, step)
-        return self.steps[i - 1] if i else None
+        return self.broken.before(step, code) if self.broken is not None else None
 
 
-def verdicts_of(report: Report, judged: int, last: Verdicts) -> Verdicts:
-    """The report as frozen data. `last` is the previous result: its failures are kept where none came since."""
+def verdicts_of(checker: TableChecker, last: Verdicts) -> Verdicts:
+    """The verdicts so far as frozen data. `last` is the previous result: its failures stay where none came since."""
+    report = checker.report
     rules = tuple(
         RuleState(
             code,
@@ -82,19 +100,22 @@ def verdicts_of(report: Report, judged: int, last: Verdicts) -> Verdicts:
             result.unknown,
             result.why_unknown,
             report.rules[code].fault,
+            report.rules[code].statement,
         )
         for code, result in report.results.items()
     )
     failed = sum(rule.failed for rule in rules)
-    kept = sum(len(result.failures) for result in report.results.values())
-    failures, steps = last.failures, last.steps
-    if kept != last.kept:
+    n_kept = sum(len(result.failures) for result in report.results.values())
+    kept = last.kept
+    if n_kept != last.n_kept:
         by_step: dict[int, tuple[Failure, ...]] = {}
         for failure in report.failures():
             if failure.step is not None:
                 by_step[failure.step] = (*by_step.get(failure.step, ()), failure)
-        failures, steps = by_step, tuple(sorted(by_step))
-    return Verdicts(rules, failures, steps, judged, report.verdict, failed, kept)
+        kept = by_step
+    return Verdicts(
+        rules, kept, checker.broken, checker.failures_at, checker.steps, report.verdict, failed, n_kept
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,6 +126,7 @@ class Snapshot:
     problem: what went wrong with the file while it was read; what was read before stays shown.
     grown_at: when the steps last became more, on the feed's clock.
     several_sequences: steps of more than one request, so lines need to say whose they are.
+    tracing_ms: what the recording cost, where the trace says. own_share: of one core, that this process takes.
     """
 
     path: str
@@ -120,6 +142,8 @@ class Snapshot:
     grown_at: float = 0.0
     several_sequences: bool = False
     pace: Pace = Pace()
+    tracing_ms: float | None = None
+    own_share: float | None = None
     verdicts: Verdicts = Verdicts()
 
     def run_facts(self, step: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from traces.fields import ABSENT_U64, PHASES
+from traces.fields import ABSENT_U64, FINISH, PHASES
 
 NEWEST = 32
 """Steps that the speed "now" is taken over."""
@@ -69,6 +69,58 @@ class Speed:
             return self._timed / self._ms * 1e3
         span, tokens = self._last_ns - self._first_ns, self._tokens - self._last_tokens
         return tokens / span * 1e9 if span > 0 and tokens > 0 else None
+
+
+class Latency:
+    """TTFT and TPOT of the first request, from when steps began; the words in README say what they are."""
+
+    def __init__(self) -> None:
+        self.ttft_ms: float | None = None
+        self._asked: tuple[int, int] | None = None
+        self._seq_id: int | None = None
+        self._until: int | None = None
+        self._sent = 0
+        self._first_ns = self._last_ns = -1
+
+    def request(self, step: int, note: dict[str, Any]) -> None:
+        """A request note before a step. The first one counts; its sequence's next one ends it."""
+        seq_id, asked = note.get("seq_id", 0), note.get("t_ns")
+        if self._seq_id is None:
+            self._seq_id = seq_id
+            self._asked = (step, asked) if isinstance(asked, int) else None
+        elif seq_id == self._seq_id and self._until is None:
+            self._until = step
+
+    def add(self, rows: Any, first_step: int) -> None:
+        """Sound records that follow those given before, from about first_step."""
+        names = rows.dtype.names
+        over = self._until is not None and first_step >= self._until
+        if over or "t_ns" not in names or not len(rows):
+            return
+        if self._seq_id is None:
+            self._seq_id = int(rows["seq_id"][0])
+        if self._until is not None:
+            rows = rows[: self._until - first_step]
+        mine = rows[(rows["phase"] != PHASES["prefill"]) & (rows["seq_id"] == self._seq_id)]
+        mine = mine[mine["t_ns"] != ABSENT_U64]
+        if not len(mine):
+            return
+        if self._first_ns < 0:
+            self._first_ns = int(mine["t_ns"][0])
+            if self._asked is not None and self._first_ns >= self._asked[1]:
+                self.ttft_ms = (self._first_ns - self._asked[1]) / 1e6
+        accepted = np.maximum(mine["n_accepted"], 0) if "n_accepted" in names else 0
+        sent = np.where(mine["phase"] == PHASES["verify"], 1 + accepted, 1) - (mine["finish"] == FINISH["eos"])
+        self._sent += int(sent.sum())
+        out = np.flatnonzero(sent > 0)
+        if len(out):
+            self._last_ns = int(mine["t_ns"][out[-1]])
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """(last token - first token) / (tokens sent - 1), so far."""
+        span = self._last_ns - self._first_ns
+        return span / 1e6 / (self._sent - 1) if self._sent > 1 and span >= 0 else None
 
 
 def _grown(rows: Any) -> Any:

@@ -6,6 +6,7 @@ a trace nor the size of its frames is felt. Damage is found here, exactly where 
 
 from __future__ import annotations
 
+import codecs
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,20 +57,21 @@ class Pages:
 
 @dataclass(frozen=True)
 class Passage:
-    """Generated text around one step.
+    """Generated text around one step; before and after it by the step that each piece belongs to.
 
     clipped_before, clipped_after: more of it stands there. ids: no text is recorded, these are token ids.
     lost: damaged steps among these, whose text is missing.
     """
 
     prompt: str = ""
-    before: str = ""
+    before: tuple[tuple[int, str], ...] = ()
     selected: str = ""
-    after: str = ""
+    after: tuple[tuple[int, str], ...] = ()
     clipped_before: bool = False
     clipped_after: bool = False
     ids: bool = False
     lost: int = 0
+    seq_id: int | None = None
 
 
 def passage(
@@ -96,9 +98,9 @@ def passage(
     own = np.flatnonzero(sound & (rows["seq_id"] == seq_id)) + first
     pieces = _pieces(rows, first, texts, own[(own >= low) & (own < high)])
     before, selected, after = _whole_characters(
-        b"".join(p for n, p in pieces if n < number),
+        [(n, p) for n, p in pieces if n < number],
         b"".join(p for n, p in pieces if n == number),
-        b"".join(p for n, p in pieces if n > number),
+        [(n, p) for n, p in pieces if n > number],
     )
     clipped = low > max(begin, run.first_step)
     prompt = note.get("prompt")
@@ -111,6 +113,7 @@ def passage(
         clipped_after=high < (run_end if end is None else min(run_end, end)),
         ids="text" not in (rows.dtype.names or ()),
         lost=int((~sound[low - first : high - first]).sum()),
+        seq_id=seq_id,
     )
 
 
@@ -140,16 +143,42 @@ def _pieces(rows: Any, first: int, texts: Mapping[int, str], numbers: Any) -> li
     return out
 
 
-def _whole_characters(before: bytes, own: bytes, after: bytes) -> tuple[str, str, str]:
+def _whole_characters(before: _Pieces, own: bytes, after: _Pieces) -> tuple[_Texts, str, _Texts]:
     """The three parts as text; bytes of a character that `own` has a part of move into it."""
     if own:
-        moved = _unfinished(before)
-        if moved:
-            before, own = before[:-moved], before[-moved:] + own
-        wanted = _wanted(own)
-        taken = min(wanted, len(after) - len(after.lstrip(_CONTINUATION)))
-        own, after = own + after[:taken], after[taken:]
-    return before.decode("utf-8", "replace"), own.decode("utf-8", "replace"), after.decode("utf-8", "replace")
+        earlier = b"".join(piece for _, piece in before)
+        later = b"".join(piece for _, piece in after)
+        moved = _unfinished(earlier)
+        own = earlier[len(earlier) - moved :] + own
+        taken = min(_wanted(own), len(later) - len(later.lstrip(_CONTINUATION)))
+        own += later[:taken]
+        before = _without(before[::-1], moved, last=True)[::-1]
+        after = _without(after, taken, last=False)
+    return _decoded(before), own.decode("utf-8", "replace"), _decoded(after)
+
+
+_Pieces = list[tuple[int, bytes]]
+_Texts = tuple[tuple[int, str], ...]
+
+
+def _without(pieces: _Pieces, n: int, last: bool) -> _Pieces:
+    """Pieces less `n` bytes, taken off the first ones (off their ends, if `last`)."""
+    out = []
+    for number, piece in pieces:
+        off = min(n, len(piece))
+        n -= off
+        out.append((number, piece[: len(piece) - off] if last else piece[off:]))
+    return out
+
+
+def _decoded(pieces: _Pieces) -> _Texts:
+    """Each piece as text; a character cut between two belongs to the one that ends it."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    out = [(number, decoder.decode(piece)) for number, piece in pieces]
+    rest = decoder.decode(b"", final=True)
+    if rest:
+        out[-1] = (out[-1][0], out[-1][1] + rest)
+    return tuple(out)
 
 
 _CONTINUATION = bytes(range(0x80, 0xC0))

@@ -8,6 +8,7 @@ from typing import Any
 
 from inspector import film
 from inspector.film import Step
+from inspector.text import visible
 from inspector.tui.lines import DIM, FAIL, PLAIN, STRONG, TITLE, UNKNOWN, Line, fit, padded
 
 CURSOR, MARKED, FAILED = ">", "*", "✗"
@@ -132,6 +133,33 @@ def line(
     if words:
         out.append((words, UNKNOWN))
     return padded(out, width)
+
+
+NOTES = ("shift", "rollback", "gap", "release", "finish", "totals", "message")
+"""Notes that stand between the steps; the others are told elsewhere"""
+
+
+def note_line(note: dict[str, Any], width: int) -> Line:
+    """A note between two steps, in words."""
+    kind, seq_id = note.get("kind"), note.get("seq_id")
+    whose = "" if seq_id is None or kind in ("message", "totals") else f" seq {seq_id}"
+    role = UNKNOWN if kind == "gap" else DIM
+    return padded([(f"   ── {visible(f'{kind}{whose}: {_in_words(note)}')}", role)], width, role)
+
+
+def _in_words(note: dict[str, Any]) -> str:
+    kind = note.get("kind")
+    if kind == "shift":
+        return f"{note.get('n_discard')} oldest rows left a full context, {note.get('n_keep')} kept"
+    if kind == "rollback":
+        return f"{note.get('n')} rows taken back"
+    if kind == "gap":
+        return f"steps were not recorded: {note.get('why') or 'no reason given'}"
+    if kind == "message":
+        return str(note.get("text") or "")
+    facts = {k: v for k, v in note.items() if k not in ("kind", "seq_id") and v is not None}
+    words = ", ".join(f"{k} {v}" for k, v in facts.items())
+    return ", ".join(["its cache is given back", *([words] if words else [])]) if kind == "release" else words
 
 
 def _role(key: str, step: Step, said: dict[str, str]) -> str:

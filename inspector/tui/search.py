@@ -31,6 +31,7 @@ from traces.fields import ABSENT_I64, ABSENT_U64, FINISH, PHASES
 if TYPE_CHECKING:
     from traces.table import Table
 
+Steps = Sequence[int] | npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Texts = Mapping[int, str]
 
@@ -160,7 +161,7 @@ def _made(form: str, part: dict[str, Any]) -> Term:
 
 
 def find(
-    table: Table, query: Query, start: int, way: int, steps: int, failing: Sequence[int] = (),
+    table: Table, query: Query, start: int, way: int, steps: int, failing: Steps = (),
     texts: Texts | None = None, go_on: Callable[[int], bool] = lambda looked_at: True, wrap: bool = True,
 ) -> int | None:  # fmt: skip
     """The nearest step behind (way 1) or before (way -1) `start` that a query means; with `wrap` it goes on from the
@@ -193,7 +194,7 @@ def _pieces(table: Table, start: int, way: int, steps: int, large: bool, wrap: b
             a, b = (piece[1], b) if way > 0 else (a, piece[0])
 
 
-def _mask(table: Table, query: Query, first: int, stop: int, steps: int, failing: Sequence[int], texts: Texts) -> Mask:
+def _mask(table: Table, query: Query, first: int, stop: int, steps: int, failing: Steps, texts: Texts) -> Mask:
     mask = np.ones(stop - first, np.bool_)
     rows: Any = None
     for term in query:
@@ -212,7 +213,7 @@ def _mask(table: Table, query: Query, first: int, stop: int, steps: int, failing
     return mask
 
 
-def _failing(failing: Sequence[int], first: int, stop: int) -> Mask:
+def _failing(failing: Steps, first: int, stop: int) -> Mask:
     mask = np.zeros(stop - first, np.bool_)
     inside = failing[bisect_left(failing, first) : bisect_left(failing, stop)]
     mask[np.array(inside, np.int64) - first] = True

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from textual import events
 from textual.app import App, SystemCommand
+from textual.filter import LineFilter
 from textual.screen import Screen
 
 from inspector.cli import UsageError
 from inspector.tui import keymap, keys
+from inspector.tui.ascii import Ascii
 from inspector.tui.engine import Engine
 from inspector.tui.feed import Feed
 from inspector.tui.screens.main import MainScreen
 
 PLAIN_THEME = "ansi-dark"
 """The terminal's own sixteen colours; without any, its own foreground and background"""
+
+IN_PALETTE = 1000
+"""More sequences than these are reached by selecting a step of theirs"""
 
 
 class Viewer(App[int]):
@@ -26,11 +31,15 @@ class Viewer(App[int]):
     TITLE = "stepscope"
     CSS_PATH = "view.tcss"
 
-    def __init__(self, feed: Feed, engine: Engine | None = None, theme: str | None = None) -> None:
+    def __init__(
+        self, feed: Feed, engine: Engine | None = None, theme: str | None = None,
+        source_maps: Sequence[tuple[str, str]] = (), ascii: bool = False,
+    ) -> None:  # fmt: skip
         """Raises UsageError where there is no such theme, or where the user's file of keys cannot be used."""
         # with NO_COLOR Textual would turn colours into greys; nothing but the terminal's own colours is meant
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         self._feed, self._engine = feed, engine
+        self._source_maps, self._ascii = source_maps, ascii
         few = self.no_color or self.console.color_system in (None, "standard", "windows")
         if few and "TEXTUAL_THEME" not in os.environ:
             self.theme = PLAIN_THEME
@@ -44,7 +53,7 @@ class Viewer(App[int]):
 
     def get_default_screen(self) -> MainScreen:
         """The view."""
-        return MainScreen(self._feed, self._engine, self.own_keys)
+        return MainScreen(self._feed, self._engine, self.own_keys, self._source_maps, self._ascii)
 
     def on_mount(self) -> None:
         """Back from the shell (ctrl+z, fg) everything is drawn anew: what stands there is the shell's."""
@@ -65,4 +74,12 @@ class Viewer(App[int]):
             for binding in keys.MAIN:
                 what = binding.tooltip or binding.description
                 yield SystemCommand(binding.description, what, partial(screen.run_action, binding.action))
+            for seq_id in screen.feed.sequences.ids[:IN_PALETTE] if len(screen.feed.sequences.ids) > 1 else ():
+                yield SystemCommand(
+                    f"Only sequence {seq_id}", "show no other's steps", partial(screen.show_sequence, seq_id)
+                )
         yield SystemCommand("Theme", "choose other colours", self.action_change_theme)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What is done to every line drawn."""
+        return [*super().get_line_filters(), *([Ascii()] if self._ascii else [])]

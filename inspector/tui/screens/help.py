@@ -39,6 +39,7 @@ film
   Δ        how much the sequence grew
   GEMM     ms in matrix products (lm_head included)
   attn     ms in attention; total: ms of the whole step
+  ──       a note: shift, rollback, gap, release, message
   margin   top-1 logit less top-2 logit at sampling
 
 head
@@ -48,6 +49,8 @@ head
   tok/s    tokens the sequences grew by / time of those steps,
            over the last 32 steps (now) and over all (mean)
   TTFT     from the request to its first sampled token
+  TPOT     a token after the first, on average
+  queued   steps not judged yet; dropped: lost to damage
 """
 
 
@@ -69,7 +72,10 @@ class HelpScreen(ModalScreen[None]):
 
     def _keys(self) -> str:
         """The keys as they are bound now."""
-        rows = [*keys.described(keys.MAIN, self._own_keys), ("ctrl+p", "every action, and themes", "")]
+        rows = [
+            *keys.described([*keys.MAIN, *keys.RULES[-1:]], self._own_keys),
+            ("ctrl+p", "every action, and themes", ""),
+        ]
         lines = [f"  {key:<12} {what:<35} {name}".rstrip() for key, what, name in rows]
         return "\n".join(["keys, and their names for other ones in", str(keys_file()), *lines, "", ""])
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Footer
 from textual.worker import get_current_worker
 
-from inspector.film import Step
 from inspector.text import visible
-from inspector.tui import keys, panels, places, save, search
+from inspector.tui import keys, places, save, search
 from inspector.tui.engine import Engine
 from inspector.tui.feed import Feed
-from inspector.tui.lines import Line
+from inspector.tui.lines import Page
 from inspector.tui.model import Snapshot, state_of
-from inspector.tui.pages import Pages, Passage, passage
+from inspector.tui.pages import Pages
+from inspector.tui.panels import head
 from inspector.tui.reel import fields_of
 from inspector.tui.replay import SPEEDS, Playhead
+from inspector.tui.widgets.body import Body
 from inspector.tui.widgets.film import Film
 from inspector.tui.widgets.lines import Panel
 from traces.writer import TraceError
@@ -38,13 +38,17 @@ LAST_WORDS_S = 1.0
 class MainScreen(Screen[None]):
     """One trace, recorded or growing."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-medium"), (100, "-broad"), (140, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-medium"), (110, "-broad"), (170, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (10, "-low"), (18, "-tall")]
     BINDINGS: ClassVar[list[BindingType]] = [*keys.MAIN]
 
-    def __init__(self, feed: Feed, engine: Engine | None, own_keys: Mapping[str, str]) -> None:
+    def __init__(
+        self, feed: Feed, engine: Engine | None, own_keys: Mapping[str, str],
+        source_maps: Sequence[tuple[str, str]] = (), ascii: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.feed, self.engine, self._own_keys = feed, engine, own_keys
+        self._source_maps, self._ascii = source_maps, ascii
         self.paused = False
         self._shown = Snapshot(feed.path, feed.follow)
         self._pages: Pages | None = None
@@ -60,16 +64,10 @@ class MainScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """The panels; the style sheet places them by the screen's size."""
-        head = Panel("", id="head")
-        head.can_focus = False
-        text = Panel("text", id="text")
-        text.can_focus = False
-        yield head
-        with Container(id="body"):
-            yield Film()
-            yield Panel("layers", id="layers")
-            yield text
-            yield Panel("rules", id="rules")
+        line = Panel("", id="head")
+        line.can_focus = False
+        yield line
+        yield Body(self._source_maps, self._ascii)
         yield Footer()
 
     def on_mount(self) -> None:
@@ -89,8 +87,10 @@ class MainScreen(Screen[None]):
         """The film."""
         return self.query_one(Film)
 
-    def _panel(self, name: str) -> Panel:
-        return self.query_one(f"#{name}", Panel)
+    @property
+    def body(self) -> Body:
+        """The film and its panels."""
+        return self.query_one(Body)
 
     # -- what is new -------------------------------------------------------------------------------------------------
 
@@ -120,11 +120,7 @@ class MainScreen(Screen[None]):
             return
         if self._pages is None or before.table is not snapshot.table:
             self._pages = Pages(snapshot.table, self.feed.texts)
-        self.film.show(snapshot, self._pages)
-        if before.verdicts is not snapshot.verdicts or before.steps != snapshot.steps:
-            self._show_rules()
-        if before.steps != snapshot.steps or before.table is not snapshot.table:
-            self._show_step()
+        self.body.show(snapshot, self.feed, self._pages)
 
     def on_film_selected(self, message: Film.Selected) -> None:
         """Another step is under the cursor: the panels are about that one."""
@@ -133,21 +129,26 @@ class MainScreen(Screen[None]):
             self._left_tail_at = 0
         elif self.feed.follow and not self._left_tail_at:
             self._left_tail_at = self._shown.steps
-        self._show_step()
-        self._show_rules()
+        self.body.forget_rule()
+        self.body.show_step()
         self._show_head()
+
+    def on_body_go(self, message: Body.Go) -> None:
+        """A panel asks for another step."""
+        message.stop()
+        self.film.select(message.step, jump=True)
 
     def _show_head(self) -> None:
         newest = self.feed.snapshot if self.paused else self._shown
         playing = self._playhead.speed if self._playhead is not None else None
         engine = self.engine.words if self.engine else None
         state = state_of(newest, self.feed.clock(), self.paused, engine, playing)
-        height = panels.head_height(self.size.width, self.size.height)
-        head = self._panel("head")
-        if head.styles.height is None or head.styles.height.value != height:
-            head.styles.height = height
-        make = partial(panels.head, self._shown, state, self._tail(), step=self.film.selected)
-        head.show(lambda width, height: (make(width=width, height=height), []))
+        height = head.height_for(self.size.width, self.size.height)
+        panel = self.query_one("#head", Panel)
+        if panel.styles.height is None or panel.styles.height.value != height:
+            panel.styles.height = height
+        make = partial(head.head, self._shown, state, self._tail(), step=self.film.selected)
+        panel.show(lambda width, height: Page(lines=make(width=width, height=height)))
 
     def _tail(self) -> str:
         """The answer to the last key, or what waits below where the view does not follow a growing trace."""
@@ -163,28 +164,6 @@ class MainScreen(Screen[None]):
             return ""
         return f"{new:,} new steps below: f follows"
 
-    def _show_step(self) -> None:
-        film, snapshot = self.film, self._shown
-        step = film.step(film.selected)
-        run = snapshot.run_facts(film.selected)
-        layers, text = self._panel("layers"), self._panel("text")
-        layers.border_title = "layers" if step is None else f"layers of step {film.selected:,}"
-        layers.show(lambda width, height: panels.layers(step, run, width))
-        text.show(lambda width, height: ([], self._text_lines(step, film.selected, width, height)))
-
-    def _text_lines(self, step: Step | str | None, number: int, width: int, height: int) -> list[Line]:
-        table = self._shown.table
-        if table is None or step is None:
-            return []
-        tokens = max(64, width * height)
-        found = passage(table, self.feed.requests, self.feed.texts, number, self._shown.steps, tokens)
-        self._panel("text").border_title = _text_title(found)
-        return panels.text(found, step, width, height)
-
-    def _show_rules(self) -> None:
-        snapshot, selected = self._shown, self.film.selected
-        self._panel("rules").show(lambda width, height: ([], panels.rules(snapshot, selected, width)))
-
     # -- keys --------------------------------------------------------------------------------------------------------
 
     def _go(self, number: int, jump: bool = False) -> None:
@@ -194,11 +173,13 @@ class MainScreen(Screen[None]):
 
     def action_step(self, by: int) -> None:
         """Move the cursor."""
-        self._go(self.film.selected + by)
+        self._awaited = None
+        self.film.move(by)
 
     def action_page(self, by: int) -> None:
         """Move the cursor by what fits in sight."""
-        self._go(self.film.selected + by * self.film.lines_in_sight)
+        self._awaited = None
+        self.film.move(by * self.film.lines_in_sight)
 
     def action_first(self) -> None:
         """To the first step."""
@@ -222,6 +203,8 @@ class MainScreen(Screen[None]):
         verdicts, at = self._shown.verdicts, self.film.selected
         found = verdicts.after(at) if way > 0 else verdicts.before(at)
         if found is not None and found < self._shown.steps:
+            self.body.only_with(found)
+            self.body.choose("rules", go=False)
             self._go(found, jump=True)
             return
         where = "after" if way > 0 else "before"
@@ -327,7 +310,15 @@ class MainScreen(Screen[None]):
 
         try:
             found = search.find(
-                snapshot.table, query, start, way, snapshot.steps, snapshot.verdicts.steps, self.feed.texts, go_on, wrap
+                snapshot.table,
+                query,
+                start,
+                way,
+                snapshot.steps,
+                snapshot.verdicts.steps(),
+                self.feed.texts,
+                go_on,
+                wrap,
             )
             words = None
         except TraceError as error:
@@ -347,7 +338,9 @@ class MainScreen(Screen[None]):
             self._say("no other such step")
 
     def action_give_up(self) -> None:
-        """End what goes on: a search, a saving, a replay."""
+        """End what goes on: a search, a saving, a replay; else leave the panel for the film."""
+        if not self._doing and self._playhead is None:
+            self.body.zoom(False)
         self.workers.cancel_node(self)
         self._doing, self._playhead, self._awaited = "", None, None
         self._show_head()
@@ -426,6 +419,37 @@ class MainScreen(Screen[None]):
         self._said, self._said_until = words, self.feed.clock() + SAID_S
         self._show_head()
 
+    def action_panel(self, name: str) -> None:
+        """Bring a panel into sight; alone, where there is no room beside the film."""
+        body = self.body
+        body.choose(name)
+        if not body.panel(name).display:
+            body.zoom(True)
+
+    def action_zoom(self) -> None:
+        """The panel alone, or all again."""
+        self.body.zoom(not self.body.zoomed)
+
+    def action_histogram(self) -> None:
+        """The time panel's other picture."""
+        self.body.histogram = not self.body.histogram
+        self.action_panel("time")
+
+    def action_sequence(self) -> None:
+        """Only the selected step's sequence, or all again."""
+        step = self.film.step(self.film.selected)
+        if self.film.only is not None:
+            self.show_sequence(None)
+        elif isinstance(step, dict) and self._shown.several_sequences:
+            self.show_sequence(step["seq_id"])
+        else:
+            self._say("the trace has one sequence")
+
+    def show_sequence(self, seq_id: int | None) -> None:
+        """Steps of one sequence, or of all."""
+        self.body.only(seq_id)
+        self._say("every sequence" if seq_id is None else f"only sequence {seq_id}: s shows all")
+
     def action_pause(self) -> None:
         """A growing trace: freeze what is shown; reading and judging go on. A recorded one: play it, or stop."""
         if self.feed.follow:
@@ -487,7 +511,3 @@ class MainScreen(Screen[None]):
         if action == "speed":
             return not self.feed.follow
         return True
-
-
-def _text_title(found: Passage) -> str:
-    return "token ids (no text recorded)" if found.ids else "text"

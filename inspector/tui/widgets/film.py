@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from textual import events
 from textual.cache import LRUCache
 from textual.geometry import Size
@@ -17,12 +19,15 @@ from inspector.tui.pages import Pages
 from inspector.tui.widgets.lines import Roles
 
 KEPT_STRIPS = 1000
+Note = dict[str, Any]
 
 
 class Film(Roles, inherit_bindings=False):
-    """Steps as lines under one line of titles.
+    """Steps as lines under one line of titles, with notes on lines of their own between them.
 
     `selected` is the step under the cursor; with `tail` it is the newest one, and the view keeps to the end.
+    It scrolls by steps, so that a note's line needs no counting through the trace. `only` is the sequence whose steps
+    are shown, None for all.
     """
 
     COMPONENT_CLASSES = {*Roles.COMPONENT_CLASSES, "film--selected"}
@@ -36,6 +41,9 @@ class Film(Roles, inherit_bindings=False):
         self.tail = False
         self.steps = 0
         self.marks: frozenset[int] = frozenset()
+        self.only: int | None = None
+        self._order: Sequence[int] = range(0)
+        self._in_sight: tuple[tuple[Any, ...], list[int | Note]] = ((), [])
         self._pages: Pages | None = None
         self._snapshot: Snapshot | None = None
         self._widths = reel.Widths()
@@ -44,26 +52,34 @@ class Film(Roles, inherit_bindings=False):
 
     # -- what is shown -----------------------------------------------------------------------------------------------
 
-    def show(self, snapshot: Snapshot, pages: Pages) -> None:
-        """Show this moment of the trace."""
+    def show(self, snapshot: Snapshot, pages: Pages, only: tuple[int, Sequence[int]] | None = None) -> None:
+        """Show this moment of the trace. only: (a sequence, its steps): no others are shown."""
         if pages is not self._pages:
             self._pages, self._widths = pages, reel.Widths()
             self._strips.clear()
             self.selected = 0
         old, self._snapshot = self._snapshot, snapshot
         self.steps = snapshot.steps
-        height = max(snapshot.steps, 0) + 1
-        if height != self.virtual_size.height or self.room.width != self.virtual_size.width:
-            self.virtual_size = Size(self.room.width, height)
+        refiltered = (None if only is None else only[0]) != self.only
+        self.only, self._order = only if only is not None else (None, range(snapshot.steps))
+        if self.room.width != self.virtual_size.width or self._height() != self.virtual_size.height:
+            self.virtual_size = Size(self.room.width, self._height())
         if self.tail:
             self._to_tail()
-        if old is None or self._looks(old) != self._looks(snapshot):
+        elif refiltered:
+            self._select(self.selected, tail=False)
+        if old is None or refiltered or self._looks(old) != self._looks(snapshot):
             self._choose_columns()
             self.refresh()
 
     @staticmethod
     def _looks(snapshot: Snapshot) -> tuple[Any, ...]:
-        return snapshot.steps, snapshot.verdicts.kept, snapshot.several_sequences, snapshot.table
+        return snapshot.steps, snapshot.verdicts.failed, snapshot.several_sequences, snapshot.table
+
+    def _height(self) -> int:
+        """Lines that there seem to be: scrolled to the end, the last step and the notes behind it are in sight."""
+        top = self._top_showing(len(self._order) - 1, behind=True)
+        return top + self.room.height if top else min(len(self._order) + 1, self.room.height)
 
     def mark(self, steps: frozenset[int]) -> None:
         """Show these steps as marked."""
@@ -78,12 +94,75 @@ class Film(Roles, inherit_bindings=False):
 
     @property
     def lines_in_sight(self) -> int:
-        """Steps that fit below the titles."""
+        """Lines that fit below the titles."""
         return max(1, self.room.height - 1)
+
+    def place(self, number: int) -> int:
+        """The place of a step among those shown, or of the last one before it that is."""
+        if isinstance(self._order, range):
+            return number
+        return max(0, int(np.searchsorted(self._order, number, side="right")) - 1)
+
+    def _place_from(self, number: int) -> int:
+        """The place of the first step shown from `number` on."""
+        return number if isinstance(self._order, range) else int(np.searchsorted(self._order, number))
+
+    def step_at(self, place: int) -> int:
+        """The step at a place, or at the nearest there is."""
+        return int(self._order[max(0, min(place, len(self._order) - 1))]) if len(self._order) else 0
+
+    # -- which lines are in sight ------------------------------------------------------------------------------------
+
+    def _notes(self, first: int, stop: int) -> dict[int, list[Note]]:
+        """Notes of places [first, stop) by the place they stand before; those behind the last step at its end."""
+        if self._snapshot is None or self._snapshot.table is None or first >= stop:
+            return {}
+        to_end = stop >= len(self._order)
+        number = self.step_at(first - 1) + 1 if first else 0
+        end = None if to_end and self.steps == self._snapshot.table.steps else self.step_at(stop - 1) + 1
+        found: dict[int, list[Note]] = {}
+        for step, note in self._snapshot.table.notes(number, end):
+            own = self.only is None or note.get("seq_id") in (self.only, None)
+            if own and note.get("kind") in reel.NOTES:
+                found.setdefault(self._place_from(step), []).append(note)
+        return found
+
+    def _top_showing(self, place: int, behind: bool = False) -> int:
+        """The least place that the view can begin at with `place` still in sight (`behind`: and what follows it)."""
+        if place <= 0:
+            return 0
+        first, room = max(0, place - self.lines_in_sight), self.lines_in_sight
+        notes = self._notes(first, place + 1)
+        left = room - 1 - len(notes.get(place, ())) - (len(notes.get(place + 1, ())) if behind else 0)
+        top = place
+        while top > 0 and left > 0:
+            left -= 1 + len(notes.get(top - 1, ()))
+            if left < 0:
+                break
+            top -= 1
+        return top
+
+    def _lines(self) -> list[int | Note]:
+        """What is in sight, from the top: steps by number, and notes."""
+        top, room = self.scroll_offset.y, self.lines_in_sight
+        key = (top, room, self.steps, self.only, len(self._order), self._pages)
+        if self._in_sight[0] != key:
+            stop = min(top + room, len(self._order))
+            notes = self._notes(top, stop)
+            lines: list[int | Note] = []
+            for place in range(top, stop):
+                # a step stays in sight however many notes stand before the first one
+                own = notes.get(place, [])
+                lines += own[-(room - 1) :] if place == top and room > 1 else own if place > top else []
+                lines.append(self.step_at(place))
+            if stop == len(self._order):
+                lines += notes.get(stop, [])
+            self._in_sight = key, lines[:room]
+        return self._in_sight[1]
 
     def on_resize(self, event: events.Resize) -> None:
         """Another width chooses other columns; the selected step stays in sight."""
-        self.virtual_size = Size(self.room.width, self.steps + 1)
+        self.virtual_size = Size(self.room.width, self._height())
         self._choose_columns()
         self._keep_in_sight()
 
@@ -96,10 +175,14 @@ class Film(Roles, inherit_bindings=False):
 
     def select(self, number: int, jump: bool = False) -> None:
         """Put the cursor on a step and bring it into sight; leaves the tail. jump: with what stands around it."""
-        out_of_sight = not 0 <= number - self.scroll_offset.y < self.lines_in_sight
+        out_of_sight = number not in self._lines()
         self._select(number, tail=False)
         if jump and out_of_sight:
-            self._scroll(self.selected - self.lines_in_sight // 2)
+            self._scroll(self.place(self.selected) - self.lines_in_sight // 2)
+
+    def move(self, by: int) -> None:
+        """Move the cursor by so many of the steps that are shown."""
+        self.select(self.step_at(self.place(self.selected) + by))
 
     def follow(self) -> None:
         """Keep to the newest step."""
@@ -111,7 +194,7 @@ class Film(Roles, inherit_bindings=False):
         self._select(self.steps - 1, tail=True)
 
     def _select(self, number: int, tail: bool) -> None:
-        number = max(0, min(number, self.steps - 1))
+        number = self.step_at(self.place(max(0, min(number, self.steps - 1))))
         changed = (number, tail) != (self.selected, self.tail)
         self.selected, self.tail = number, tail
         self._keep_in_sight()
@@ -120,14 +203,9 @@ class Film(Roles, inherit_bindings=False):
             self.post_message(self.Selected())
 
     def _keep_in_sight(self) -> None:
-        top, seen = self.scroll_offset.y, self.lines_in_sight
-        if self.selected < top:
-            top = self.selected
-        elif self.selected >= top + seen:
-            top = self.selected - seen + 1
-        if self.tail:
-            top = self.steps - seen
-        self._scroll(top)
+        top, at = self.scroll_offset.y, self.place(self.selected)
+        least = self._top_showing(at, behind=at == len(self._order) - 1)
+        self._scroll(least if self.tail else min(max(top, least), at))
 
     def _scroll(self, top: int) -> None:
         self.scroll_to(y=max(0, top), animate=False, immediate=True, force=True)
@@ -142,10 +220,11 @@ class Film(Roles, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """A click selects the step under it."""
         at = event.get_content_offset(self)
-        if at is not None and at.y > 0:
-            number = at.y - 1 + self.scroll_offset.y
-            if number < self.steps:
-                self.select(number)
+        lines = self._lines()
+        if at is not None and 0 < at.y <= len(lines):
+            line = lines[at.y - 1]
+            if isinstance(line, int):
+                self.select(line)
 
     # -- drawing -----------------------------------------------------------------------------------------------------
 
@@ -165,25 +244,26 @@ class Film(Roles, inherit_bindings=False):
         return super().render_lines(crop)
 
     def _measure(self) -> None:
-        first = self.scroll_offset.y
         grew = False
-        for number in range(first, min(first + self.lines_in_sight, self.steps)):
-            step = self.step(number)
+        for number in self._lines():
+            step = self.step(number) if isinstance(number, int) else None
             if isinstance(step, dict):
                 grew |= self._widths.see(reel.cells(step, None))
         if grew or not self._columns:
             self._choose_columns()
 
     def render_line(self, y: int) -> Strip:
-        """The titles, then steps."""
-        width = self.room.width
+        """The titles, then steps and notes."""
+        width, lines = self.room.width, self._lines()
         if y == 0 and self._columns:
             return self.strip(reel.titles(self._columns, width), width)
-        number = self.scroll_offset.y + y - 1
-        step = self.step(number)
-        if step is None or self._snapshot is None:
+        number = lines[y - 1] if 0 < y <= len(lines) else None
+        if isinstance(number, dict):
+            return self.strip(reel.note_line(number, width), width)
+        step = self.step(number) if number is not None else None
+        if number is None or step is None or self._snapshot is None:
             return Strip.blank(width, self.rich_style)
-        codes = tuple(dict.fromkeys(failure.code for failure in self._snapshot.verdicts.at(number)))
+        codes = self._snapshot.verdicts.codes_at(number)
         selected = number == self.selected
         key = (number, width, codes, selected, number in self.marks)
         strip = self._strips.get(key)

@@ -1,4 +1,4 @@
-"""Panels that draw prepared lines: the roles' styles come from the style sheet, the lines from panels.py."""
+"""Widgets made of lines with roles: the style of a role comes from the style sheet, nothing is drawn out of sight."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual import events
 from textual.geometry import Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from inspector.tui.lines import ROLES, Line
+from inspector.tui.lines import ROLES, Line, Page
 
-Build = Callable[[int, int], tuple[list[Line], list[Line]]]
-"""(width, height) -> (lines that stay at the top, lines that scroll)"""
+Build = Callable[[int, int], Page]
+"""(width, height) -> what the panel shows"""
 
 
 class Roles(ScrollView):
@@ -42,12 +43,18 @@ class Roles(ScrollView):
 class Panel(Roles):
     """A panel of lines that are made anew for its size whenever show() or a resize asks."""
 
+    class Picked(Message):
+        """A click on what belongs to a step."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
     def __init__(self, title: str, id: str) -> None:  # noqa: A002 - Textual's own word
         super().__init__(id=id)
         self.border_title = title
         self._build: Build | None = None
-        self._kept: list[Line] = []
-        self._lines: list[Line] = []
+        self.page = Page()
 
     def show(self, build: Build) -> None:
         """Show what `build` makes of the panel's size."""
@@ -58,32 +65,61 @@ class Panel(Roles):
         """The lines depend on the width."""
         self._make()
 
+    def on_show(self, event: events.Show) -> None:
+        """What was out of sight was not made."""
+        self._make()
+
     def notify_style_update(self) -> None:
         """A theme or the focus changed."""
         super().notify_style_update()
         self.refresh()
 
     def _make(self) -> None:
-        if self._build is None or not self.room:
+        if self._build is None or not self.room or not self.display:
+            return  # made when it comes into sight
+        page = self._build(self.room.width, self.room.height)
+        if page == self.page:
             return
-        kept, lines = self._build(self.room.width, self.room.height)
-        if (kept, lines) == (self._kept, self._lines):
-            return
-        self._kept, self._lines = kept, lines
-        self.virtual_size = Size(self.room.width, len(kept) + len(lines))
+        moved = page.cursor != self.page.cursor or len(page.bottom) != len(self.page.bottom)
+        self.page = page
+        self.virtual_size = Size(self.room.width, len(page.top) + len(page.lines) + len(page.bottom))
+        if moved and page.cursor is not None:
+            self._keep_in_sight(page.cursor)
         self.refresh()
+
+    def _keep_in_sight(self, at: int) -> None:
+        """Scroll so that a line is seen, in the middle if it was not."""
+        seen = self.room.height - len(self.page.top) - len(self.page.bottom)
+        top = self.scroll_offset.y
+        if not top <= at < top + seen:
+            self.scroll_to(y=max(0, at - seen // 2), animate=False, immediate=True, force=True)
 
     @property
     def shown(self) -> Sequence[str]:
         """Every line's text, those out of sight included."""
-        return ["".join(text for text, _ in line) for line in [*self._kept, *self._lines]]
+        page = self.page
+        return ["".join(text for text, _ in line) for line in [*page.top, *page.lines, *page.bottom]]
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a step's text selects the step."""
+        at = event.get_content_offset(self)
+        if at is None:
+            return
+        row = at.y - len(self.page.top) + self.scroll_offset.y
+        if 0 <= row < len(self.page.steps):
+            step = next((step for end, step in self.page.steps[row] if at.x < end), None)
+            if step is not None:
+                self.post_message(self.Picked(step))
 
     def render_line(self, y: int) -> Strip:
         """One line of the panel."""
-        width = self.room.width
-        if y < len(self._kept):
-            return self.strip(self._kept[y], width)
-        at = y + self.scroll_offset.y - len(self._kept)
-        if y + self.scroll_offset.y < len(self._kept) or at >= len(self._lines) or not self._lines[at]:
-            return Strip.blank(width, self.rich_style)
-        return self.strip(self._lines[at], width)
+        page, width = self.page, self.room.width
+        from_bottom = y - (self.room.height - len(page.bottom))
+        at = y + self.scroll_offset.y - len(page.top)
+        if y < len(page.top):
+            line = page.top[y]
+        elif from_bottom >= 0:
+            line = page.bottom[from_bottom]
+        else:
+            line = page.lines[at] if 0 <= at < len(page.lines) else []
+        return self.strip(line, width) if line else Strip.blank(width, self.rich_style)

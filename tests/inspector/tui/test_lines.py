@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from inspector.text import token_text
-from inspector.tui import panels, reel
+from inspector.tui import reel
 from inspector.tui.lines import bar, fit, padded, wrap
 from inspector.tui.pages import Passage
+from inspector.tui.panels.layers import layers, layers_of
+from inspector.tui.panels.text import text
+from inspector.tui.sample import Medians
 
 
 @pytest.mark.parametrize(
@@ -93,32 +96,32 @@ KINDS = [
 
 
 def test_layers_are_held_against_what_their_kind_says() -> None:
-    layers = panels.layers_of(STEP, {"layers": KINDS})
-    assert [layer.agrees for layer in layers] == [True, False, True, True, True, False]
-    assert [layer.kind for layer in layers] == ["", "", "win 16", "recurrent", "as 0", "as 1"]
+    found = layers_of(STEP, {"layers": KINDS})
+    assert [layer.agrees for layer in found] == [True, False, True, True, True, False]
+    assert [layer.kind for layer in found] == ["", "", "win 16", "recurrent", "as 0", "as 1"]
 
 
 def test_layers_that_nobody_described_are_not_judged() -> None:
-    assert [layer.agrees for layer in panels.layers_of(STEP, {})] == [None] * 6
+    assert [layer.agrees for layer in layers_of(STEP, {})] == [None] * 6
 
 
 def test_a_step_with_one_count_for_all_layers_has_one_line() -> None:
-    kept, lines = panels.layers({"step": 0, "cache_len": 25, "gemm_ms": 3.0}, {}, 40)
-    assert "".join(text for text, _ in kept[1]).split() == ["all", "25", "3.00", "-"]
-    assert lines == []
+    page = layers({"step": 0, "cache_len": 25, "gemm_ms": 3.0}, {}, None, Medians(), 40)
+    assert "".join(text for text, _ in page.top[1]).split() == ["all", "25", "3.00", "-"]
+    assert page.lines == []
 
 
 def test_the_text_keeps_the_selected_token_in_sight() -> None:
     before = "\n".join(f"line {i}" for i in range(100))
-    passage = Passage(prompt="", before=before + " ", selected="X", after="\nmore" * 50)
-    lines = panels.text(passage, {"step": 1, "phase": "decode"}, 40, 6)
-    said = ["".join(text for text, _ in line) for line in lines]
+    passage = Passage(prompt="", before=((0, before + " "),), selected="X", after=((2, "\nmore" * 50),))
+    lines = text(passage, 1, {"step": 1, "phase": "decode"}, 40, 6).lines
+    said = ["".join(part for part, _ in line) for line in lines]
     assert len(said) == 6
     assert "line 99 [X]" in said
     assert said.index("line 99 [X]") == 4
 
 
 def test_an_escape_in_the_text_is_only_shown() -> None:
-    passage = Passage(before="\x1b[2J", selected="\x07", after="\u202e")
-    lines = panels.text(passage, {"step": 1, "phase": "decode"}, 60, 3)
-    assert "".join(text for text, _ in lines[0]) == r"\e[2J[\x07]\u202e"
+    passage = Passage(before=((0, "\x1b[2J"),), selected="\x07", after=((2, "\u202e"),))
+    lines = text(passage, 1, {"step": 1, "phase": "decode"}, 60, 3).lines
+    assert "".join(part for part, _ in lines[0]) == r"\e[2J[\x07]\u202e"

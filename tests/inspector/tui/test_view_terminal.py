@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -114,14 +115,18 @@ def test_following_a_file_that_another_process_writes(terminal: Terminal, tmp_pa
     terminal.type(f"cd {shlex.quote(str(ROOT))}")
     terminal.type(verb("view", str(path), "--follow") + "; echo left with $?")
     terminal.until(lambda screen: "WAITING" in screen and "not there yet" in screen)
-    with subprocess.Popen([sys.executable, "-c", script]) as writer:
+    with subprocess.Popen([sys.executable, "-c", script]) as writer, contextlib.ExitStack() as last:
+        last.callback(go.touch)  # the writer ends, whatever fails here
         screen = terminal.until(lambda screen: "31 steps" in screen and "✗ 2 failures" in screen)
         assert "LIVE" in screen
         assert cursor(screen)[:1] == ["30"]
         terminal.press("N")
-        screen = terminal.until(lambda screen: "holds 43 rows" in screen)
+        screen = terminal.until(lambda screen: "seq_len is 45" in screen and "43 rows" in screen)
         assert cursor(screen)[:2] == ["✗", "20"]
-        assert "[w20 ]" in screen and "layers of step 20" in screen
+        assert "[w20 ]" in screen and "[4 rules]" in screen
+        terminal.press("2")
+        terminal.until(lambda screen: "layers of step 20" in screen)
+        terminal.press("Escape")
         terminal.press("Up")
         terminal.until(lambda screen: cursor(screen)[:1] == ["19"])
         go.touch()

@@ -1,0 +1,1 @@
+"""What each panel says, as lines with roles: one module a panel. No Textual here."""

@@ -1,0 +1,132 @@
+"""Time: ms a token by context length as curves, the gaps between tokens as a sparkline, or as a histogram."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inspector import film
+from inspector.tui.lines import ATTENTION, DIM, FLOOR, GEMM, PLAIN, STRONG, TITLE, UNKNOWN, Line, Page, bar, clip, fit
+from inspector.tui.plot import Canvas, Floats, binned, nice_above, sparkline
+from inspector.tui.sample import Sample
+
+LABEL = 6
+"""Cells of the y axis's numbers"""
+END_LABELS = 11
+LEAST_PLOT = 12
+
+
+def floor_ms(run: dict[str, Any]) -> float | None:
+    """The least time a decode step can take, where the run's header carries it."""
+    floor = run.get("floor")
+    value = floor.get("ms") if isinstance(floor, dict) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 else None
+
+
+def times(sample: Sample, newest: Floats, run: dict[str, Any], width: int, height: int, ascii: bool) -> Page:
+    """The ITL sparkline, then ms a token against context length. newest: the latest gaps in ms."""
+    top = [_itl_line(newest, width, ascii)] if len(newest) else []
+    lines = _plot(sample, run, width, height - len(top), ascii)
+    return Page(top=top, lines=lines)
+
+
+def _itl_line(gaps: Floats, width: int, ascii: bool) -> Line:
+    words = f"{film.milliseconds(float(gaps[-1]))} ms"
+    room = width - len("ITL ") - len(words) - 1
+    spark = sparkline(gaps, max(0, min(room, 60)), ascii)
+    return clip([("ITL ", TITLE), (spark, PLAIN), (" " + words, STRONG)], width)
+
+
+def _plot(sample: Sample, run: dict[str, Any], width: int, height: int, ascii: bool) -> list[Line]:
+    context, gemm, attention = sample.by_context()
+    floor = floor_ms(run)
+    top = _top([gemm, attention], floor)
+    if top is None:
+        return [[("no time in matrix products or attention is recorded" if sample.of else "no step yet", UNKNOWN)]]
+    ends = END_LABELS if width >= 40 else 0
+    across, down = width - LABEL - 2 - ends, height - 3
+    if across < LEAST_PLOT or down < 2:
+        return [[("the window is too small for a plot", UNKNOWN)]]
+    low, high = int(context.min()), int(context.max())
+    canvas = Canvas(across, down, ascii)
+    series = [
+        ("GEMM", GEMM, "#", 1, binned(context, gemm, low, high, canvas.columns)),
+        ("attn", ATTENTION, "o", 1 if ascii else 2, binned(context, attention, low, high, canvas.columns)),
+    ]
+    if floor is not None:
+        canvas.curve([floor / top] * canvas.columns, FLOOR, "-", 4 if not ascii else 2)
+    labels: dict[int, Line] = {}
+    for name, role, sign, every, values in series:
+        canvas.curve(np.minimum(values / top, 1).tolist(), role, sign, every)
+        finite = values[np.isfinite(values)]
+        if ends and len(finite):
+            _label(labels, float(finite[-1]) / top, down, (f" {name} {film.milliseconds(float(finite[-1]))}", role))
+    if ends and floor is not None:
+        _label(labels, floor / top, down, (f" floor {film.milliseconds(floor)}", FLOOR))
+    above = int((np.fmax(gemm, attention) > top).sum())
+    cut = f", {above:,} of {len(context):,} above the frame" if above else ""
+    title: Line = [("ms a token by context length", TITLE), (cut, DIM)]
+    return [clip(line, width) for line in (title, *_framed(canvas, labels, top, low, high))]
+
+
+def _top(series: list[Floats], floor: float | None) -> float | None:
+    values = np.concatenate(series)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    most = max(float(np.percentile(values, 95)), floor or 0.0)
+    return nice_above(most * 1.1) if most > 0 else 1.0
+
+
+def _label(labels: dict[int, Line], share: float, rows: int, part: tuple[str, str]) -> None:
+    """A curve's name where it ends, in the nearest row that is free."""
+    y = rows - 1 - min(int(min(share, 1) * rows), rows - 1)
+    for row in sorted(range(rows), key=lambda row: abs(row - y)):
+        if row not in labels:
+            labels[row] = [part]
+            return
+
+
+def _framed(canvas: Canvas, labels: dict[int, Line], top: float, low: int, high: int) -> list[Line]:
+    """The canvas between its axes."""
+    wall, corner, ground = ("|", "+", "-") if canvas.ascii else ("│", "└", "─")
+    out: list[Line] = []
+    for y in range(canvas.height):
+        ms = {0: top, canvas.height // 2: top * (1 - (canvas.height // 2) / canvas.height)}.get(y)
+        number = film.milliseconds(ms) if ms is not None and (y == 0 or canvas.height >= 6) else ""
+        out.append([(fit(number, LABEL, right=True) + wall, DIM), *canvas.row(y), *labels.get(y, [])])
+    out.append([(fit("0", LABEL, right=True) + corner + ground * canvas.width, DIM)])
+    left, right = f"{low:,}", f"{high:,} tokens"
+    gap = max(1, canvas.width - len(left) - len(right))
+    out.append([(" " * (LABEL + 1) + left + " " * gap + right, DIM)])
+    return out
+
+
+def histogram(sample: Sample, width: int, height: int) -> Page:
+    """How the gaps between tokens (ITL) are spread: equal bins up to the 99th percentile, and what lies above."""
+    gaps = sample.gaps()
+    if not len(gaps):
+        return Page(lines=[[("no time is recorded", UNKNOWN)]])
+    p50, p90, p99 = (float(p) for p in np.percentile(gaps, (50, 90, 99)))
+    words = f"p50 {film.milliseconds(p50)}  p90 {film.milliseconds(p90)}  p99 {film.milliseconds(p99)} ms"
+    top: list[Line] = [clip([("ITL ", TITLE), (words, PLAIN), (f"  of {len(gaps):,} gaps", DIM)], width)]
+    bins = max(2, min(height - 2, 16))
+    low = float(gaps.min())
+    edges = np.linspace(low, p99 if p99 > low else low + 1e-3, bins + 1)
+    counts = np.histogram(gaps[gaps <= edges[-1]], edges)[0].tolist()
+    names = [film.milliseconds(float(edge)) for edge in edges]
+    rows = [(f"{a}–{b}", n) for a, b, n in zip(names, names[1:], counts, strict=False)]
+    above = int((gaps > edges[-1]).sum())
+    if above:
+        rows.append((f"above {film.milliseconds(float(edges[-1]))}", above))
+    name = max(len(label) for label, _ in rows)
+    size = len(f"{max(n for _, n in rows):,}")
+    most = max(n for _, n in rows)
+    room = width - name - size - 6
+    lines: list[Line] = [
+        clip([(fit(label, name, right=True) + " ms ", PLAIN), (fit(f"{n:,}", size, right=True) + " ", DIM),
+              (bar(n / most, room), GEMM)], width)
+        for label, n in rows
+    ]  # fmt: skip
+    return Page(top=top, lines=lines)

@@ -58,6 +58,8 @@ class Source:
             return os.pread(self._file.fileno(), length, offset)
         except OSError as error:
             raise TraceError("%s: cannot read at byte %d: %s" % (self.path, offset, error.strerror)) from None
+        except ValueError:
+            raise TraceError("%s: was closed" % self.path) from None
 
     def replaced(self) -> bool:
         """Whether the path names another file now, or none."""

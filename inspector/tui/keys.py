@@ -42,7 +42,7 @@ MAIN = [
     Binding("4", "panel('rules')", "Rules", tooltip="the rules; arrows choose one", show=False, id="panel.rules"),
     Binding("5", "panel('source')", "Source", tooltip="the source", show=False, id="panel.source"),
     Binding("z", "zoom", "Whole screen", tooltip="the panel on the whole screen", show=False, id="panel.zoom"),
-    Binding("s", "sequence", "One sequence", tooltip="this sequence only, or all", show=False, id="film.sequence"),
+    Binding("o", "sequence", "One sequence", tooltip="this sequence only, or all", show=False, id="film.sequence"),
     Binding("space", "pause", "Pause", tooltip="pause a live view; play a recording",
             id="view.pause"),
     Binding("plus", "speed(1)", "Faster", tooltip="play faster", show=False, id="replay.faster", key_display="+"),

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from traces.writer import TraceError
+
 if TYPE_CHECKING:
     from traces.check import Failure
     from traces.columnar import Broken, TableChecker
@@ -72,7 +74,10 @@ class Verdicts:
         found = self.kept.get(step, ())
         if {failure.code for failure in found} >= set(codes):
             return found
-        return (*found, *(failure for failure in self.explain(step) if failure not in found))
+        try:
+            return (*found, *(failure for failure in self.explain(step) if failure not in found))
+        except TraceError:
+            return found  # the file went away: its codes stay known
 
     def steps(self) -> Any:
         """Every failing step, ascending."""

@@ -341,6 +341,9 @@ class MainScreen(Screen[None]):
         """End what goes on: a search, a saving, a replay; else leave the panel for the film."""
         if not self._doing and self._playhead is None:
             self.body.zoom(False)
+        self._give_up()
+
+    def _give_up(self) -> None:
         self.workers.cancel_node(self)
         self._doing, self._playhead, self._awaited = "", None, None
         self._show_head()
@@ -448,7 +451,7 @@ class MainScreen(Screen[None]):
     def show_sequence(self, seq_id: int | None) -> None:
         """Steps of one sequence, or of all."""
         self.body.only(seq_id)
-        self._say("every sequence" if seq_id is None else f"only sequence {seq_id}: s shows all")
+        self._say("every sequence" if seq_id is None else f"only sequence {seq_id}: o shows all")
 
     def action_pause(self) -> None:
         """A growing trace: freeze what is shown; reading and judging go on. A recorded one: play it, or stop."""
@@ -483,7 +486,7 @@ class MainScreen(Screen[None]):
     def action_reopen(self) -> None:
         """Read the path anew: another file may have taken the name. The selected step stays in sight, if there is."""
         tail = self.film.tail
-        self.action_give_up()
+        self._give_up()
         self.feed.stop()
         self.feed = Feed(self.feed.path, self.feed.follow, self.feed.clock)
         self.feed.start()

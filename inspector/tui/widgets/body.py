@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
@@ -24,6 +25,7 @@ from inspector.tui.widgets.film import Film
 from inspector.tui.widgets.lines import Panel
 from inspector.tui.widgets.rules import RulesPanel
 from inspector.tui.widgets.text import TextPanel
+from traces.writer import TraceError
 
 if TYPE_CHECKING:
     from inspector.tui.plot import Floats
@@ -218,7 +220,10 @@ class Body(Container):
         assert snapshot is not None and snapshot.table is not None
         run = snapshot.table.run_at(self.film.selected)
         first = max(run.first_step, self.film.selected - NEWEST_GAPS)
-        rows, bad = snapshot.table.rows(first, self.film.selected + 1)
+        try:
+            rows, bad = snapshot.table.rows(first, self.film.selected + 1)
+        except TraceError:
+            return np.zeros(0)  # the head says what became of the file
         return gaps_ms(rows if bad is None else rows[~bad])
 
     def _show_source(self) -> None:

@@ -17,6 +17,7 @@ from inspector.tui import reel
 from inspector.tui.model import Snapshot
 from inspector.tui.pages import Pages
 from inspector.tui.widgets.lines import Roles
+from traces.writer import TraceError
 
 KEPT_STRIPS = 1000
 Note = dict[str, Any]
@@ -121,7 +122,11 @@ class Film(Roles, inherit_bindings=False):
         number = self.step_at(first - 1) + 1 if first else 0
         end = None if to_end and self.steps == self._snapshot.table.steps else self.step_at(stop - 1) + 1
         found: dict[int, list[Note]] = {}
-        for step, note in self._snapshot.table.notes(number, end):
+        try:
+            notes = self._snapshot.table.notes(number, end)
+        except TraceError:
+            return {}  # the head says what became of the file
+        for step, note in notes:
             own = self.only is None or note.get("seq_id") in (self.only, None)
             if own and note.get("kind") in reel.NOTES:
                 found.setdefault(self._place_from(step), []).append(note)

@@ -3,6 +3,7 @@
 # make lint   style and types
 # make bench  the performance figures (minutes; not part of the tests); PEER=python, one that has torch and
 #             transformers, to compare with them
+# make pictures  draw the pictures of the README anew
 # make test-peers  build llama.cpp with debug information, follow it under gdb, compare SmolLM2's answers (minutes; not
 #                  part of the tests)
 
@@ -15,7 +16,7 @@ SYSTEM := tmux:tmux chromium:chromium gcc:gcc g++:g++ gdb:gdb gdbserver:gdbserve
 # the flags keep one run from stopping at questions; without root, say what to type
 APT := apt-get install -y --no-install-recommends
 
-.PHONY: demo test test-peers lint bench clean
+.PHONY: demo test test-peers lint bench pictures clean
 
 PROMPT := List the first six letters of the alphabet
 STEPSCOPE := $(BIN)/stepscope
@@ -60,6 +61,9 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+pictures: $(VENV)/.installed
+	$(BIN)/python docs/pictures.py
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python tests/bench/bench_traces.py

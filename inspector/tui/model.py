@@ -75,7 +75,8 @@ class Verdicts:
         if {failure.code for failure in found} >= set(codes):
             return found
         try:
-            return (*found, *(failure for failure in self.explain(step) if failure not in found))
+            more = (failure for failure in self.explain(step) if failure not in found)
+            return tuple(sorted((*found, *more), key=lambda failure: failure.place()))
         except TraceError:
             return found  # the file went away: its codes stay known
 

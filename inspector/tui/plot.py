@@ -81,23 +81,24 @@ def _beside(last: int, now: int) -> int:
     return last + (1 if now > last else -1 if now < last else 0)
 
 
-def binned(x: npt.NDArray[np.int64], y: Floats, low: int, high: int, columns: int) -> Floats:
-    """The median of y in each of `columns` equal bins of x from low to high; between filled bins a straight line."""
-    out = np.full(columns, np.nan)
+STEADY = 8
+"""Values that a median should be taken of, so that one slow step makes no peak"""
+
+
+def medians_along(x: npt.NDArray[np.int64], y: Floats, low: int, high: int, columns: int) -> Floats:
+    """The height of a curve in each of `columns` places of x from low to high: medians of y over equal bins, of about
+    STEADY values each, joined by straight lines. NaN outside of them."""
     finite = np.isfinite(y)
-    which = ((x[finite] - low) * (columns - 1)) // max(high - low, 1)
-    values = y[finite]
-    order = np.argsort(which, kind="stable")
-    edges = np.searchsorted(which[order], np.arange(columns + 1))
-    for column in range(columns):
-        a, b = edges[column], edges[column + 1]
-        if a < b:
-            out[column] = np.median(values[order[a:b]])
-    filled = np.flatnonzero(np.isfinite(out))
-    if len(filled) > 1:
-        between = np.arange(filled[0], filled[-1] + 1)
-        out[between] = np.interp(between, filled, out[filled])
-    return out
+    at, values = x[finite], y[finite]
+    bins = max(min(len(values) // STEADY, columns), min(len(values), columns, STEADY))
+    if not bins:
+        return np.full(columns, np.nan)
+    order = np.argsort(at, kind="stable")
+    parts = np.array_split(order, bins)
+    middles = np.array([np.median(at[part]) for part in parts])
+    heights = np.array([np.median(values[part]) for part in parts])
+    places = np.linspace(low, high, columns)
+    return np.asarray(np.interp(places, middles, heights))
 
 
 def sparkline(values: Floats, width: int, ascii: bool) -> str:

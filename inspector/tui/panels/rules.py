@@ -15,7 +15,7 @@ from inspector.tui.lines import (
     Page,
     Part,
     clip,
-    length,
+    fit,
     plural,
     wrap,
 )
@@ -42,7 +42,8 @@ def rules(snapshot: Snapshot, broken: tuple[Failure, ...], chosen: str | None, w
     listed = in_order(verdicts)
     code = chosen or (broken[0].code if broken else None)
     cursor = next((i for i, rule in enumerate(listed) if rule.code == code), None)
-    lines = [_rule_line(rule, width, i == cursor) for i, rule in enumerate(listed)]
+    longest = max((len(rule.name) for rule in listed), default=0)
+    lines = [_rule_line(rule, width, longest, i == cursor) for i, rule in enumerate(listed)]
     silent = [rule.code for rule in verdicts.rules if rule.verdict == "n/a"]
     if silent and verdicts.judged:
         lines += wrap([(f"  nothing to judge: {' '.join(silent)}", DIM)], width)
@@ -62,7 +63,7 @@ def _progress(snapshot: Snapshot) -> Part:
     return f"{plural(verdicts.judged, 'step')} judged", DIM
 
 
-def _rule_line(rule: RuleState, width: int, chosen: bool) -> Line:
+def _rule_line(rule: RuleState, width: int, longest: int, chosen: bool) -> Line:
     counted = (rule.failed, "fail"), (rule.unknown, "unknown"), (rule.passed, "pass")
     counts = ", ".join(f"{n:,} {word}" for n, word in counted if n)
     said: Line = [
@@ -71,9 +72,7 @@ def _rule_line(rule: RuleState, width: int, chosen: bool) -> Line:
     ]
     if width < WIDE_ENOUGH_FOR_NAMES:
         return clip([*said, (counts, PLAIN)], width)
-    name: Line = [(rule.name, DIM)]
-    gap = max(1, 35 - length(said + name))
-    return clip([*said, *name, (" " * gap, PLAIN), (counts, PLAIN)], width)
+    return clip([*said, (fit(rule.name, longest + 2), DIM), (counts, PLAIN)], width)
 
 
 def _in_full(rule: RuleState, broken: tuple[Failure, ...], verdicts: Verdicts, width: int) -> list[Line]:

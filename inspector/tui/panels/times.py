@@ -8,7 +8,7 @@ import numpy as np
 
 from inspector import film
 from inspector.tui.lines import ATTENTION, DIM, FLOOR, GEMM, PLAIN, STRONG, TITLE, UNKNOWN, Line, Page, bar, clip, fit
-from inspector.tui.plot import Canvas, Floats, binned, nice_above, sparkline
+from inspector.tui.plot import Canvas, Floats, medians_along, nice_above, sparkline
 from inspector.tui.sample import Sample
 
 LABEL = 6
@@ -40,9 +40,7 @@ def _itl_line(gaps: Floats, width: int, ascii: bool) -> Line:
 
 def _plot(sample: Sample, run: dict[str, Any], width: int, height: int, ascii: bool) -> list[Line]:
     context, gemm, attention = sample.by_context()
-    floor = floor_ms(run)
-    top = _top([gemm, attention], floor)
-    if top is None:
+    if not (np.isfinite(gemm).any() or np.isfinite(attention).any()):
         return [[("no time in matrix products or attention is recorded" if sample.of else "no step yet", UNKNOWN)]]
     ends = END_LABELS if width >= 40 else 0
     across, down = width - LABEL - 2 - ends, height - 3
@@ -50,33 +48,22 @@ def _plot(sample: Sample, run: dict[str, Any], width: int, height: int, ascii: b
         return [[("the window is too small for a plot", UNKNOWN)]]
     low, high = int(context.min()), int(context.max())
     canvas = Canvas(across, down, ascii)
-    series = [
-        ("GEMM", GEMM, "#", 1, binned(context, gemm, low, high, canvas.columns)),
-        ("attn", ATTENTION, "o", 1 if ascii else 2, binned(context, attention, low, high, canvas.columns)),
+    curves = [
+        ("attn", ATTENTION, "o", 1 if ascii else 2, medians_along(context, attention, low, high, canvas.columns)),
+        ("GEMM", GEMM, "#", 1, medians_along(context, gemm, low, high, canvas.columns)),
     ]
+    floor = floor_ms(run)
     if floor is not None:
-        canvas.curve([floor / top] * canvas.columns, FLOOR, "-", 4 if not ascii else 2)
+        curves.insert(0, ("floor", FLOOR, "-", 2 if ascii else 4, np.full(canvas.columns, floor)))
+    top = nice_above(max(float(np.nanmax(values)) for *_, values in curves if np.isfinite(values).any()) * 1.05 or 1.0)
     labels: dict[int, Line] = {}
-    for name, role, sign, every, values in series:
-        canvas.curve(np.minimum(values / top, 1).tolist(), role, sign, every)
-        finite = values[np.isfinite(values)]
-        if ends and len(finite):
-            _label(labels, float(finite[-1]) / top, down, (f" {name} {film.milliseconds(float(finite[-1]))}", role))
-    if ends and floor is not None:
-        _label(labels, floor / top, down, (f" floor {film.milliseconds(floor)}", FLOOR))
-    above = int((np.fmax(gemm, attention) > top).sum())
-    cut = f", {above:,} of {len(context):,} above the frame" if above else ""
-    title: Line = [("ms a token by context length", TITLE), (cut, DIM)]
+    for name, role, sign, every, values in curves:
+        canvas.curve((values / top).tolist(), role, sign, every)
+        if ends and np.isfinite(values[-1]):
+            last = float(values[-1])
+            _label(labels, last / top, down, (f" {name} {film.milliseconds(last)}", role))
+    title: Line = [("ms a token by context length", TITLE), (" (medians)", DIM)]
     return [clip(line, width) for line in (title, *_framed(canvas, labels, top, low, high))]
-
-
-def _top(series: list[Floats], floor: float | None) -> float | None:
-    values = np.concatenate(series)
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return None
-    most = max(float(np.percentile(values, 95)), floor or 0.0)
-    return nice_above(most * 1.1) if most > 0 else 1.0
 
 
 def _label(labels: dict[int, Line], share: float, rows: int, part: tuple[str, str]) -> None:

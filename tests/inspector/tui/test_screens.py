@@ -1,0 +1,105 @@
+"""What every screen looks like at three sizes and in three kinds of colour: pictures that a person has looked at.
+
+The trace is made here, the clock stands still, and the feed has read and judged everything before the first picture.
+After a change that is meant: `pytest tests/inspector/tui/test_screens.py --snapshot-update`, and look at them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+
+from inspector.tui.feed import Feed
+from inspector.tui.viewer import Viewer
+from tests.inspector.tui.small_traces import LETTERS, run_facts
+from traces.writer import TraceWriter
+
+DRAWN_WITH = "8.2"
+"""Textual's version: another one may draw a border or a scroll bar otherwise"""
+SIZES = [(80, 24), (120, 40), (200, 60)]
+COLOURS = ["default", "light", "no-colour"]
+SCREENS = {
+    "film": (), "text": ("1", "j"), "layers": ("2", "z"), "time": ("3", "z"), "histogram": ("b", "z"),
+    "rules": ("n", "4", "z"), "source": ("5", "z"), "failure": ("n",), "help": ("question_mark",),
+}  # fmt: skip
+SOURCE = """\
+#include "engine.h"
+
+/* one step: sample, then feed */
+int forward(struct state *st, const int *tokens, int n) {
+    for (int layer = 0; layer < N_LAYERS; layer++)
+        st->cache_len[layer] += n;  // every layer
+    return 0;
+}
+"""
+
+
+def trace(path: Path) -> Path:
+    """Forty decode steps of four layers, attention growing with the context; one step breaks two rules."""
+    layers = [{"kind": "full"}, {"kind": "full"}, {"kind": "window", "window": 32}, {"kind": "full"}]
+    facts = {**run_facts(layers), "floor": {"ms": 2.5}}
+    facts["fields"].append(["hidden_rms", "F32", [4]])
+    writer = TraceWriter(path, facts)
+    writer.note("source", file="/build/engine/forward.c", line=6, function="forward")
+    writer.note("request", seq_id=0, t_ns=0, prompt="Say the alphabet.\n", prompt_tokens=25, n_reused=0)
+    for i in range(41):
+        _step(writer, i, 25 if i == 0 else 1, 0 if i == 0 else 24 + i)
+        if i == 4:
+            writer.note("message", text="the laptop was unplugged here")
+    writer.close(tracing_ms=1.25)
+    return path
+
+
+def _step(writer: TraceWriter, i: int, fed: int, before: int) -> None:
+    after = before + fed
+    rows = [after, after - (i == 6), min(after, 32), after]
+    token, text = LETTERS[i % 6] if i else (None, b"")
+    attention = [0.01 * after, 0.01 * after, 0.16, 0.01 * after]
+    writer.step(
+        phase="decode" if i else "prefill", seq_id=0, token_id=token, n_tokens=fed, seq_before=before, seq_len=after,
+        cache_len=rows, finish="length" if i == 40 else "none", total_ms=6.0 + i / 20, forward_ms=5.5 + i / 20,
+        t_ns=2_000_000 + 8_000_000 * i + 40_000 * i * i, gemm_ms=[1.0, 1.0 + 0.5 * (i == 8), 1.0, 0.8],
+        attn_ms=attention, margin=3.5, text=text if i != 9 else "日".encode(), hidden_rms=[1.0, 1.1, 1.2, 1.3 + i / 50],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Viewer]:
+    """The view of the trace, everything read, nothing moving."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "forward.c").write_text(SOURCE)
+    trace(tmp_path / "alphabet.steps")
+
+    def view(colours: str) -> Viewer:
+        monkeypatch.setenv("NO_COLOR", "1") if colours == "no-colour" else monkeypatch.delenv("NO_COLOR", False)
+        feed = Feed("alphabet.steps", follow=False, clock=lambda: 0.0)
+        feed.judge()
+        while feed.turn():
+            pass
+        theme = {"default": "textual-dark", "light": "textual-light", "no-colour": None}[colours]
+        return Viewer(feed, theme=theme, source_maps=[("/build/engine", ".")])
+
+    return view
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("colours", COLOURS)
+@pytest.mark.parametrize("screen", SCREENS)
+def test_screen(
+    shown: Callable[[str], App[Any]], snap_compare: Any, screen: str, colours: str, size: tuple[int, int]
+) -> None:
+    if not version("textual").startswith(DRAWN_WITH + "."):
+        pytest.fail(f"the pictures were made with Textual {DRAWN_WITH}: pip install 'textual~={DRAWN_WITH}.0'")
+
+    async def press(pilot: Pilot[Any]) -> None:
+        await pilot.pause()
+        await pilot.press(*SCREENS[screen])
+        await pilot.pause()
+
+    assert snap_compare(shown(colours), terminal_size=size, run_before=press)

@@ -121,7 +121,7 @@ class _Grid:
         kind = max((len(layer.kind) for layer in found), default=0)
         self._name = min(self.NAME + 1 + kind, 16) if kind else self.NAME
         self._rows = max([4, *(len(film.count(layer.rows)) for layer in found)])
-        numbers = self._name + 1 + self._rows + 1 + 2 * (self.TIME + 1)
+        numbers = self._name + 1 + self._rows + 2 + 2 * (self.TIME + 1)
         if width < numbers + 2 * (self.SHORTEST_BAR + 1):
             self._name, numbers = max(4, self._name - 2), numbers - 2  # a bar says more than the word "layer"
         with_change = numbers + self.CHANGE + 1 + 2 * (self.SHORTEST_BAR + 1) <= width
@@ -136,7 +136,7 @@ class _Grid:
         change = fit("Δrms", self._change, right=True) + " " if self._change else ""
         scale = " " + self._scale() if self._bar else ""
         times = f"{'GEMM':>{self.TIME}}{scale} {'attn':>{self.TIME}}{scale}"
-        return clip([(f"{names} {change}{times}", TITLE)], self._width)
+        return clip([(f"{names}  {change}{times}", TITLE)], self._width)
 
     def _scale(self) -> str:
         middle = self._bar // 2
@@ -175,7 +175,7 @@ class _Grid:
         said = "" if rows is None and role == TITLE else film.count(rows)
         wrong = agrees is False
         out: Line = [(fit(name, self._name) + " ", role)]
-        out.append((fit(said, self._rows, right=True) + ("!" if wrong else " "), FAIL if wrong else PLAIN))
+        out.append((fit(said, self._rows, right=True) + ("! " if wrong else "  "), FAIL if wrong else PLAIN))
         if self._change:
             out.append((fit(change, self._change, right=True) + " ", FAIL if change.endswith("!") else DIM))
         out += self._time(*gemm, GEMM)

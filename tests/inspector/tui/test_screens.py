@@ -43,7 +43,10 @@ int forward(struct state *st, const int *tokens, int n) {
 def trace(path: Path) -> Path:
     """Forty decode steps of four layers, attention growing with the context; one step breaks two rules."""
     layers = [{"kind": "full"}, {"kind": "full"}, {"kind": "window", "window": 32}, {"kind": "full"}]
-    facts = {**run_facts(layers), "floor": {"ms": 2.5}}
+    facts = {
+        **run_facts(layers),
+        "floor": {"bytes_per_token": 20_000_000, "kv_bytes_per_row": 100_000, "bandwidth_gb_s": 10.0},
+    }
     facts["fields"].append(["hidden_rms", "F32", [4]])
     writer = TraceWriter(path, facts)
     writer.note("source", file="/build/engine/forward.c", line=6, function="forward")

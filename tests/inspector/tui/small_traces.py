@@ -127,7 +127,8 @@ async def settle(app: Viewer, pilot: Pilot[int]) -> None:
     """Let the view catch up with its trace: everything judged and drawn, or nothing there."""
 
     def caught_up(screen: str) -> bool:
-        judged = "so far" not in screen and any(sign in screen[:400] for sign in ("✓", "✗", "?", "failure"))
+        head = "\n".join(screen.split("\n")[:4])  # the footer's "? Help" is no verdict
+        judged = "so far" not in screen and any(sign in head for sign in ("✓", "✗", "?", "failure"))
         return judged or "WAITING" in screen
 
     await until(app, pilot, caught_up)

@@ -73,6 +73,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python tests/bench/bench_gdb.py
 	$(BIN)/python tests/bench/bench_diff.py
 	$(BIN)/python tests/bench/bench_io.py
+	$(BIN)/python tests/bench/bench_tui.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

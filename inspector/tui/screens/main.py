@@ -29,7 +29,8 @@ from inspector.tui.widgets.film import Film
 from inspector.tui.widgets.lines import Panel
 from traces.writer import TraceError
 
-TICK_S = 0.1
+TICK_S, SHOW_S = 0.1, 0.2
+"""How often there is a look at what is new, and how often at most that is drawn: drawing costs more than reading"""
 SAID_S = 4.0
 LAST_WORDS_S = 1.0
 """What an engine wrote right before it ended is given this long to be seen."""
@@ -50,6 +51,7 @@ class MainScreen(Screen[None]):
         self.feed, self.engine, self._own_keys = feed, engine, own_keys
         self._source_maps, self._ascii = source_maps, ascii
         self.paused = False
+        self._shown_at = 0.0
         self._shown = Snapshot(feed.path, feed.follow)
         self._pages: Pages | None = None
         self._left_tail_at = 0
@@ -96,9 +98,10 @@ class MainScreen(Screen[None]):
 
     def tick(self) -> None:
         """Take the feed's newest snapshot, unless paused."""
-        newest = self.feed.snapshot
-        if newest is not self._shown and not self.paused:
-            before, self._shown = self._shown, newest
+        newest, now = self.feed.snapshot, self.feed.clock()
+        due = now - self._shown_at >= SHOW_S or self._shown.table is None or newest.complete
+        if newest is not self._shown and due and not self.paused:
+            before, self._shown, self._shown_at = self._shown, newest, now
             self._show(before)
         self._go_on()
         self._look_at_engine()
@@ -188,6 +191,8 @@ class MainScreen(Screen[None]):
     def action_follow(self) -> None:
         """To the newest step, and on with it where the trace grows."""
         if self.feed.follow:
+            self._shown_at = 0.0  # the newest of all, not of what was drawn last
+            self.tick()
             self.film.follow()
         else:
             self._reach(sys.maxsize)
@@ -492,6 +497,7 @@ class MainScreen(Screen[None]):
         self.feed.start()
         self.feed.judge()
         self._left_tail_at, self.paused = 0, False
+        self._shown = Snapshot(self.feed.path, self.feed.follow)
         self.film.tail = tail
         self._awaited = None if tail else self.film.selected
 

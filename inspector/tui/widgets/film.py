@@ -65,7 +65,10 @@ class Film(Roles, inherit_bindings=False):
         self.only, self._order = only if only is not None else (None, range(snapshot.steps))
         if self.room.width != self.virtual_size.width or self._height() != self.virtual_size.height:
             self.virtual_size = Size(self.room.width, self._height())
-        if self.tail:
+        if self.tail and not refiltered:
+            with self.prevent(self.Selected):  # who shows a new moment shows the panels too: once
+                self._to_tail()
+        elif self.tail:
             self._to_tail()
         elif refiltered:
             self._select(self.selected, tail=False)

@@ -112,7 +112,7 @@ def _read(path: str, data: Dict[str, Any]) -> Layout:
 
 
 def _read_hook(spec: probe.Probe, data: Dict[str, Any]) -> FrozenHook:
-    hook = next(h for h in spec.hooks if h.section == data["section"])
+    hook = {h.section: h for h in spec.hooks}[data["section"]]
     named = probe.expressions_of(hook, spec.facts)
     return FrozenHook(
         hook,

@@ -223,7 +223,7 @@ def test_a_file_that_was_cut_off_is_refused_wherever_it_was(qwen3_file: Path, tm
         refusal(path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_any_damage_to_the_header_is_refused_or_harmless(
     data: st.DataObject, qwen3_file: Path, tmp_path_factory: pytest.TempPathFactory

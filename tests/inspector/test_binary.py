@@ -295,7 +295,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("sound"), C, "-g", "-O1")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_damage_ends_as_one_line(sound: Path, data: st.DataObject) -> None:
     content = bytearray(sound.read_bytes())

@@ -467,7 +467,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"folder": folder, "text": json.dumps(data)}
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_damaged_layout_is_one_line(sound: dict[str, Any], data: st.DataObject) -> None:
     text = bytearray(sound["text"].encode())
@@ -479,3 +479,10 @@ def test_a_damaged_layout_is_one_line(sound: dict[str, Any], data: st.DataObject
         frozen.load(str(path))
     except probe.ProbeError as error:
         assert "\n" not in str(error)
+
+
+def test_a_layout_of_a_hook_that_its_spec_does_not_have(sound: dict[str, Any]) -> None:
+    path = sound["folder"] / "other.json"
+    path.write_text(sound["text"].replace('"section": "forward"', '"section": "backward"'))
+    with pytest.raises(probe.ProbeError, match=r"other\.json"):
+        frozen.load(str(path))

@@ -74,7 +74,7 @@ def frame_ends(data: bytes) -> list[int]:
     return ends
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(bit=st.integers(0), frame=st.sampled_from([1, 3]))
 def test_one_flipped_bit_costs_at_most_one_frame(
     tmp_path_factory: pytest.TempPathFactory, bit: int, frame: int

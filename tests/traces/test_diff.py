@@ -289,7 +289,7 @@ def written(path: str, events: list[tuple[str, dict[str, Any]]]) -> list[tuple[s
 
 
 @given(any_traces())
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 def test_a_trace_is_the_same_as_itself(events: list[tuple[str, dict[str, Any]]]) -> None:
     with tempfile.NamedTemporaryFile() as file:
         a = written(file.name, events)
@@ -302,7 +302,7 @@ def test_a_trace_is_the_same_as_itself(events: list[tuple[str, dict[str, Any]]])
 
 
 @given(any_traces(), any_traces())
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 def test_swapped_sides_say_the_same(one: list[Any], other: list[Any]) -> None:
     with tempfile.NamedTemporaryFile() as file, tempfile.NamedTemporaryFile() as second:
         a, b = written(file.name, one), written(second.name, other)

@@ -31,7 +31,7 @@ def events(path: Path) -> list[tuple[str, Any]]:
                  for n, x in v.items() if n != "started_at"}) for k, v in found]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(trace=traces(max_events=12))
 def test_out_and_in_again_is_the_same_trace(tmp_path_factory: pytest.TempPathFactory, trace: list[Any]) -> None:
     folder = tmp_path_factory.getbasetemp()

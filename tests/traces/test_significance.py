@@ -96,7 +96,7 @@ def test_a_slow_layer_stands_out_of_a_slow_run() -> None:
 
 
 @given(seeds, st.integers(4, 9), st.integers(4, 9), st.floats(0.8, 1.25), st.floats(0.001, 0.1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_swapped_sides_swap_the_verdict(seed: int, n: int, m: int, effect: float, noise: float) -> None:
     base, new = drawn(seed, max(n, m), effect, noise)
     there, back = one_line(base[:n], new[:m]), one_line(new[:m], base[:n])
@@ -108,13 +108,13 @@ def test_swapped_sides_swap_the_verdict(seed: int, n: int, m: int, effect: float
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_side_is_never_slower_than_itself(runs: list[float]) -> None:
     assert one_line(runs, runs).verdict in ("same", "cannot-decide")
 
 
 @given(seeds, st.sampled_from([1 / 1.15, 1.15]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_more_runs_never_lose_a_true_difference(seed: int, effect: float) -> None:
     base, new = drawn(seed, 14, effect, 0.01)
     verdicts = [one_line(base[:n], new[:n]).verdict for n in range(4, 15)]

@@ -52,7 +52,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("two") / "a.steps"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(events=traces(), piece=st.integers(1, 30))
 def test_same_verdicts_both_ways(file: Path, events: list[tuple[str, dict[str, Any]]], piece: int) -> None:
     write(file, events)
@@ -62,7 +62,7 @@ def test_same_verdicts_both_ways(file: Path, events: list[tuple[str, dict[str, A
     assert many["verdict"] == one["verdict"]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(events=traces(max_events=15), piece=st.integers(1, 30), where=st.data())
 def test_same_verdicts_both_ways_on_a_damaged_file(
     file: Path, events: list[tuple[str, dict[str, Any]]], piece: int, where: st.DataObject

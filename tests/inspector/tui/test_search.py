@@ -87,7 +87,7 @@ TERMS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(STEPS, st.lists(TERMS, min_size=1, max_size=3), st.sets(st.integers(0, 29)), st.integers(0, 29),
        st.sampled_from([1, -1]))  # fmt: skip
 def test_the_step_found_is_the_nearest_that_holds(

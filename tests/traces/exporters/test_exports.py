@@ -143,7 +143,7 @@ times = st.one_of(st.none(), st.floats(0, 1e5, width=32))
         max_size=12,
     )
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_slices_never_cross_whatever_the_times(tmp_path: Path, made: list[Any]) -> None:
     run = {"fields": declaration((*REQUIRED, "t_ns", "total_ms", "forward_ms", "gemm_ms"), {"gemm_ms": 2})}
     at = 0

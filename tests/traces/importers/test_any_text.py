@@ -54,7 +54,7 @@ def damaged(draw: st.DrawFn, log: str) -> bytes:
 
 @pytest.mark.parametrize("engine", LOGS)
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_log_never_ends_in_a_traceback(tmp_path: Path, engine: str, data: st.DataObject) -> None:
     (tmp_path / "a.log").write_bytes(data.draw(damaged(LOGS[engine])))
     try:

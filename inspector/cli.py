@@ -25,6 +25,7 @@ VERBS = (
     "stats",
     "floor",
     "diff",
+    "report",
     "record-set",
     "rule",
     "import",

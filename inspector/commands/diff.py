@@ -51,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--probe", metavar="P", help="the hook spec whose functions and offsets count in the binaries")
     parser.add_argument("--all", action="store_true", help="every line of the times, not the telling ones")
     parser.add_argument("--json", action="store_true", help="as one JSON object")
+    parser.add_argument("--html", metavar="FILE", help="also as a page (needs the extra: stepscope[report])")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,9 +61,18 @@ def run(args: argparse.Namespace) -> int:
 
     fail_on = _fail_on(args.fail_on)
     effect = _effect(args.min_effect)
+    if args.html is not None:
+        from inspector.commands.report import need_plots
+
+        need_plots()
     base, new, binaries = sides_of(args.base, args.against)
     diff = compare(_opened(base), _opened(new), effect)
     binary = _binary(args, binaries)
+    if args.html is not None:
+        from inspector.commands.report import write
+        from inspector.report.comparison import comparison
+
+        write(args.html, comparison(diff, fail_on, base, new, binary), [])
     if args.json:
         print(json.dumps({**as_json(diff, fail_on), "binary": binary}))
     else:
@@ -124,49 +134,59 @@ def lines(
     """The screen of text, safe for a terminal."""
     from inspector.text import visible
 
-    verdicts = diff.verdicts | {"time": diff.timing.direction or diff.verdicts["time"]}
-    said = ", ".join(f"{name} {_word(verdict)}" for name, verdict in verdicts.items())
-    yield f"{_word(diff.verdict(fail_on)).upper()} (by {', '.join(fail_on)}): {said}"
+    yield headline(diff, fail_on)
     for name, paths in (("base", base), ("new", new)):
-        yield visible(f"{name:<5} {_paths(paths)}")
+        yield visible(f"{name:<5} {paths_word(paths)}")
     for contrast in diff.comparable:
         forbids = f"   says nothing about: {', '.join(contrast.forbids)}" if contrast.forbids else ""
-        yield visible(f"      {contrast.field}: {_value(contrast.base)} → {_value(contrast.new)}{forbids}")
-    yield from map(visible, _tokens(diff))
-    yield from map(visible, _layers(diff))
-    yield from map(visible, _state(diff))
+        yield visible(f"      {contrast.field}: {short(contrast.base)} → {short(contrast.new)}{forbids}")
+    yield from map(visible, token_words(diff))
+    yield from map(visible, layer_words(diff))
+    yield from map(visible, state_words(diff))
     yield from map(visible, _time(diff, every))
     for note in diff.notes:
         yield visible(f"      {note}")
     if binary is not None:
-        yield from map(visible, _binaries(binary))
+        yield from map(visible, binary_words(binary))
 
 
-def _word(verdict: str) -> str:
+def headline(diff: Diff, fail_on: list[str]) -> str:
+    """The verdict, and each answer's in a word."""
+    verdicts = diff.verdicts | {"time": diff.timing.direction or diff.verdicts["time"]}
+    said = ", ".join(f"{name} {verdict_word(verdict)}" for name, verdict in verdicts.items())
+    return f"{verdict_word(diff.verdict(fail_on)).upper()} (by {', '.join(fail_on)}): {said}"
+
+
+def verdict_word(verdict: str) -> str:
+    """`cannot decide`."""
     return verdict.replace("-", " ")
 
 
-def _value(value: Any) -> str:
+def short(value: Any) -> str:
+    """A fact in at most 60 characters."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _paths(paths: list[str]) -> str:
+def paths_word(paths: list[str]) -> str:
+    """`set/base-1.steps … base-6.steps (6 runs)`."""
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {os.path.basename(paths[-1])} ({len(paths)} runs)"
 
 
-def _head(name: str, diff: Diff) -> str:
+def head(name: str, diff: Diff) -> str:
+    """An answer's name and verdict, and the reason where it has none."""
     why = diff.why.get(name)
-    return f"{name:<7} {_word(diff.verdicts[name])}" + (f": {why}" if why else "")
+    return f"{name:<7} {verdict_word(diff.verdicts[name])}" + (f": {why}" if why else "")
 
 
-def _tokens(diff: Diff) -> Iterator[str]:
+def token_words(diff: Diff) -> Iterator[str]:
+    """The answer about tokens, what belongs to it indented."""
     first = diff.first
     if first is None:
         n = diff.compared
-        yield f"{_head('tokens', diff)} ({n} token{'' if n == 1 else 's'} compared)"
+        yield f"{head('tokens', diff)} ({n} token{'' if n == 1 else 's'} compared)"
         return
-    yield f"{_head('tokens', diff)} from output {first.index} of seq {first.seq_id}: {_kind(first)}"
+    yield f"{head('tokens', diff)} from output {first.index} of seq {first.seq_id}: {_kind(first)}"
     for name, choice in (("base", first.base), ("new", first.new)):
         yield f"      {name:<5} {_choice(choice)}"
 
@@ -191,23 +211,25 @@ def _choice(choice: Choice) -> str:
     return f"step {choice.step}: {choice.token_id}{text}{margin}{second}"
 
 
-def _layers(diff: Diff) -> Iterator[str]:
+def layer_words(diff: Diff) -> Iterator[str]:
+    """The answer about layers, likewise."""
     layer = diff.layer
     if layer is None:
-        yield _head("layers", diff)
+        yield head("layers", diff)
         return
     where = "" if layer.layer is None else f" layer {layer.layer}"
-    yield f"{_head('layers', diff)} first at step {layer.step}{where} of seq {layer.seq_id}"
+    yield f"{head('layers', diff)} first at step {layer.step}{where} of seq {layer.seq_id}"
     apart = f"{layer.relative:.2g} apart, noise {layer.noise:.2g}"
     yield f"      hidden_rms {layer.base:.6g} → {layer.new:.6g} ({apart})"
 
 
-def _state(diff: Diff) -> Iterator[str]:
-    yield _head("state", diff)
+def state_words(diff: Diff) -> Iterator[str]:
+    """The answer about state, likewise."""
+    yield head("state", diff)
     for seen in diff.state[:_SHOWN]:
         place = f"seq {seen.seq_id}" if seen.step is None else f"step {seen.step} seq {seen.seq_id}"
         layer = "" if seen.layer is None else f" of layer {seen.layer}"
-        yield f"      {place}: {seen.field}{layer} {_value(seen.base)} → {_value(seen.new)}"
+        yield f"      {place}: {seen.field}{layer} {short(seen.base)} → {short(seen.new)}"
     if len(diff.state) > _SHOWN:
         yield f"      and {len(diff.state) - _SHOWN} more fields or layers (--json has them)"
     for rule in diff.rules:
@@ -216,23 +238,31 @@ def _state(diff: Diff) -> Iterator[str]:
 
 
 def _time(diff: Diff, every: bool) -> Iterator[str]:
-    yield _head("time", diff)
-    told = [t for t in diff.timing.lines if every or _telling(t)]
+    yield head("time", diff)
+    told = [t for t in diff.timing.lines if every or is_telling(t)]
     if not told:
         return
     yield f"      {'':<22} {'base ms':>9} {'new ms':>9} {'ratio':>7}  95 % interval"
     for line in told:
-        yield f"      {_name(line):<22} {line.base_ms:>9.4g} {line.new_ms:>9.4g} {_ratio(line)}"
-    hidden = [t for t in diff.timing.lines if t not in told]
+        yield f"      {line_name(line):<22} {line.base_ms:>9.4g} {line.new_ms:>9.4g} {_ratio(line)}"
+    hidden = hidden_words([t for t in diff.timing.lines if t not in told])
     if hidden:
-        verdicts = [t.judgement.verdict for t in hidden]
-        counts = ", ".join(f"{verdicts.count(v)} {_word(v)}" for v in dict.fromkeys(verdicts))
-        needs = max((t.judgement.needs or 0 for t in hidden), default=0)
-        more = f" (with {needs} runs a side they could be)" if needs and "cannot-decide" in verdicts else ""
-        yield f"      parts and layers not shown: {counts}{more}; --all shows every line"
+        yield f"      {hidden}; --all shows every line"
 
 
-def _telling(line: TimeLine) -> bool:
+def hidden_words(hidden: list[TimeLine]) -> str:
+    """How the lines of the times that are not shown were judged; empty where there are none."""
+    if not hidden:
+        return ""
+    verdicts = [t.judgement.verdict for t in hidden]
+    counts = ", ".join(f"{verdicts.count(v)} {verdict_word(v)}" for v in dict.fromkeys(verdicts))
+    needs = max((t.judgement.needs or 0 for t in hidden), default=0)
+    more = f" (with {needs} runs a side they could be)" if needs and "cannot-decide" in verdicts else ""
+    return f"parts and layers not shown: {counts}{more}"
+
+
+def is_telling(line: TimeLine) -> bool:
+    """Whether a line of the times is shown where not all are."""
     from traces.timing import is_total
 
     if line.judgement.verdict in ("faster", "slower") or is_total(line.line):
@@ -240,7 +270,8 @@ def _telling(line: TimeLine) -> bool:
     return line.line.layer is None and line.judgement.p is not None
 
 
-def _name(line: TimeLine) -> str:
+def line_name(line: TimeLine) -> str:
+    """`decode gemm layer 3`, `TTFT`."""
     phase, part, layer = line.line
     if phase == "request":
         return part.upper()
@@ -248,9 +279,19 @@ def _name(line: TimeLine) -> str:
 
 
 def _ratio(line: TimeLine) -> str:
+    return f"{line.judgement.ratio:>7.3f}  {interval_word(line):<16}  {judged_words(line)}".rstrip()
+
+
+def interval_word(line: TimeLine) -> str:
+    """The 95 % interval of a ratio; empty with too few runs."""
     seen = line.judgement
-    interval = "" if seen.low is None else f"{seen.low:.3f} to {seen.high:.3f}"
-    verdict = _word(seen.verdict)
+    return "" if seen.low is None else f"{seen.low:.3f} to {seen.high:.3f}"
+
+
+def judged_words(line: TimeLine) -> str:
+    """`slower`, `same within 2.0%`, `cannot decide (needs 6 runs a side)`."""
+    seen = line.judgement
+    verdict = verdict_word(seen.verdict)
     if seen.within is not None:
         verdict = f"same within {seen.within:.1%}"
     if seen.needs is not None:
@@ -258,10 +299,11 @@ def _ratio(line: TimeLine) -> str:
     if line.line.layer is not None:
         than = "than" if seen.verdict in ("faster", "slower") else "beside"
         verdict += f" {than} the other layers; {line.raw_ratio:.3f} as measured"
-    return f"{seen.ratio:>7.3f}  {interval:<16}  {verdict}".rstrip()
+    return verdict
 
 
-def _binaries(binary: dict[str, Any]) -> Iterator[str]:
+def binary_words(binary: dict[str, Any]) -> Iterator[str]:
+    """What differs in the programs, indented but for the first line."""
     yield "binary"
     for name in ("build_id", "compiler", "flags"):
         base, new = binary[name]

@@ -25,6 +25,8 @@ PERIOD_S = 0.1
 FIRST_BYTES, INDEX_BYTES = 1 << 20, 64 << 20
 """What is indexed before the first picture, and in one round after it"""
 BATCH_STEPS = 1 << 14
+KEY_S, MOST_WAITS = 0.05, 10
+"""After a key the next piece of work waits this long for the picture, again after another, but not for ever"""
 KEPT_FAILURES = 1000
 """Failures of one rule whose numbers are kept; those of later ones are found when they are looked at"""
 
@@ -74,6 +76,7 @@ class Feed:
         self._indexed = False
         self._problem: str | None = None
         self._opened, self._judging, self._stopping = threading.Event(), threading.Event(), threading.Event()
+        self._key = threading.Event()
         self._own = OwnCost(clock)
         self._thread = threading.Thread(target=self._loop, name="feed", daemon=True)
 
@@ -96,6 +99,10 @@ class Feed:
         """Read on, and let the rules begin."""
         self._judging.set()
 
+    def give_way(self) -> None:
+        """A key came: let its picture be drawn before the next piece of work."""
+        self._key.set()
+
     def stop(self) -> None:
         """End the thread and give the file back."""
         self._stopping.set()
@@ -109,6 +116,7 @@ class Feed:
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
+            self._wait_for_keys()
             try:
                 busy = self.turn()
             except Exception as error:
@@ -123,6 +131,13 @@ class Feed:
                 if not self.follow:
                     return
                 self._stopping.wait(PERIOD_S)
+
+    def _wait_for_keys(self) -> None:
+        for _ in range(MOST_WAITS):
+            if not self._key.is_set():
+                return
+            self._key.clear()
+            self._stopping.wait(KEY_S)
 
     def turn(self) -> bool:
         """One round: index, measure, judge a batch. True if there is more to do at once."""

@@ -59,6 +59,14 @@ class Viewer(App[int]):
         """Back from the shell (ctrl+z, fg) everything is drawn anew: what stands there is the shell's."""
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
 
+    async def on_event(self, event: events.Event) -> None:
+        """Before a key does anything, the feed makes room for its picture."""
+        if isinstance(event, (events.Key, events.MouseScrollDown, events.MouseScrollUp)):
+            for screen in self.screen_stack:
+                if isinstance(screen, MainScreen):
+                    screen.feed.give_way()
+        await super().on_event(event)
+
     async def on_key(self, event: events.Key) -> None:
         """Keys that were typed on before a line had the focus come here: they are for that line."""
         from inspector.tui.screens.prompt import PromptScreen

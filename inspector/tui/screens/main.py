@@ -11,7 +11,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 from textual.worker import get_current_worker
 
 from inspector.text import visible
@@ -26,6 +25,7 @@ from inspector.tui.reel import fields_of
 from inspector.tui.replay import SPEEDS, Playhead
 from inspector.tui.widgets.body import Body
 from inspector.tui.widgets.film import Film
+from inspector.tui.widgets.footer import KeysLine
 from inspector.tui.widgets.lines import Panel
 from traces.writer import TraceError
 
@@ -70,7 +70,7 @@ class MainScreen(Screen[None]):
         line.can_focus = False
         yield line
         yield Body(self._source_maps, self._ascii)
-        yield Footer()
+        yield KeysLine()
 
     def on_mount(self) -> None:
         """Start the clock; the rules start once the first picture stands."""

@@ -192,15 +192,19 @@ class Body(Container):
         return sample.medians(str(step.get("phase"))) if sample is not None and isinstance(step, dict) else Medians()
 
     def _sampled(self) -> Sample | None:
-        """The selected step's run at a glance; taken anew when it grew by a twentieth."""
+        """The selected step's run at a glance; taken anew when it grew by a twentieth, if the index has caught up.
+
+        While a long file is read that would be at every picture, and each would wait for it.
+        """
         snapshot = self._snapshot
         if snapshot is None or snapshot.table is None or not snapshot.steps:
             return None
         run = snapshot.table.run_at(self.film.selected)
         grown = min(snapshot.table.run_end(run), snapshot.steps) - run.first_step
-        if self._sample is None or self._sample[0][0] is not run or grown > 1.05 * self._sample[0][1]:
+        last = self._sample[0] if self._sample is not None else (None, 0)
+        if last[0] is not run or (snapshot.indexed and grown > 1.05 * last[1]):
             self._sample = (run, grown), take(snapshot.table, run, snapshot.steps)
-        return self._sample[1]
+        return self._sample[1] if self._sample is not None else None
 
     def _show_time(self) -> None:
         self.panel("time").show(self._time)

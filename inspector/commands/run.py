@@ -230,8 +230,9 @@ def _live(args: argparse.Namespace) -> int:
         raise UsageError("--live needs a terminal; without one, `run` and then `show` the trace")
     if "-" in (args.prompt_file, args.prompts_file):
         raise UsageError("--live needs standard input for its keys; give the prompt as -p or a file")
-    from inspector.tui.app import run_app
+    from inspector.tui.app import refuse_settings, run_app
 
+    refuse_settings(args.theme)
     path = args.output or new_run()
     command = [
         sys.executable,

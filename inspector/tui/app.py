@@ -47,15 +47,20 @@ def run_app(
 
 def refuse_early(path: str, follow: bool, theme: str | None) -> None:
     """Raises what run_app would raise at its start."""
-    from inspector.tui.viewer import Viewer
-
     feed = Feed(path, follow)
     feed.start()
     try:
         feed.opened(timeout=2.0)
-        Viewer(feed, theme=theme)
+        refuse_settings(theme)
     finally:
         feed.stop()
+
+
+def refuse_settings(theme: str | None) -> None:
+    """Raises UsageError for a theme or for keys that there are not, before there is a trace."""
+    from inspector.tui.viewer import Viewer
+
+    Viewer(Feed("", follow=True), theme=theme)
 
 
 def _see_off(engine: Engine) -> None:

@@ -204,6 +204,12 @@ def test_a_theme_or_keys_that_cannot_be_used_are_one_line_and_exit_2(terminal: T
     terminal.type(verb("view", str(path)) + "; echo now left with $?")
     screen = terminal.until(lambda screen: "now left with 2" in screen)
     assert "is no key" in screen and "Traceback" not in screen
+    before = path.read_bytes()
+    terminal.type("clear")
+    terminal.type(verb("run", "--live", "-p", "hello", "-o", str(path)) + "; echo run left with $?")
+    screen = terminal.until(lambda screen: "run left with 2" in screen)
+    assert "is no key" in screen and "Traceback" not in screen
+    assert path.read_bytes() == before  # refused before an engine began
 
 
 def test_a_path_that_cannot_be_shown_is_one_line_and_exit_2(terminal: Terminal, tmp_path: Path) -> None:

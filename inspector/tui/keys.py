@@ -35,7 +35,7 @@ MAIN = [
     Binding("apostrophe", "next_mark", "Next mark", show=False, id="marks.next", key_display="'"),
     Binding("y", "save", "Copy, save", tooltip="copy or save steps, the screen",
             show=False, id="save.open"),
-    Binding("1", "panel('text')", "Text", tooltip="the text; arrows walk over its tokens", show=False, id="panel.text"),
+    Binding("1", "panel('text')", "Text", tooltip="the text; arrows walk its tokens", show=False, id="panel.text"),
     Binding("2", "panel('layers')", "Layers", tooltip="the layers", show=False, id="panel.layers"),
     Binding("3", "panel('time')", "Time", tooltip="the times", show=False, id="panel.time"),
     Binding("b", "histogram", "Histogram", tooltip="the times: ITL as a histogram", show=False, id="time.histogram"),

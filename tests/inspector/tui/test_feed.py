@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,18 @@ def test_a_recorded_trace_is_read_to_its_end(tmp_path: Path) -> None:
     assert (snapshot.steps, snapshot.complete, snapshot.indexed) == (8, True, True)
     assert snapshot.verdicts.judged == 8
     assert snapshot.verdicts.failed == 0
+
+
+def test_a_key_held_down_does_not_end_the_judging(tmp_path: Path) -> None:
+    feed = Feed(str(letters(tmp_path / "a.steps")), follow=False)
+    feed.start()
+    feed.judge()
+    until = time.monotonic() + 30
+    while feed.snapshot.verdicts.judged < 8 and time.monotonic() < until:
+        feed.give_way()
+        time.sleep(0.01)
+    feed.stop()
+    assert feed.snapshot.verdicts.judged == 8
 
 
 def test_speed_and_ttft_of_known_times(tmp_path: Path) -> None:

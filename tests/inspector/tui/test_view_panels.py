@@ -13,7 +13,17 @@ from inspector.tui.panels import source, times
 from inspector.tui.plot import Canvas, medians_along, nice_above, sparkline
 from inspector.tui.sequences import Sequences
 from inspector.tui.viewer import Viewer
-from tests.inspector.tui.small_traces import letters, run_facts, seen, selected, until, view, write_request, write_step
+from tests.inspector.tui.small_traces import (
+    letters,
+    run_facts,
+    seen,
+    selected,
+    tokens,
+    until,
+    view,
+    write_request,
+    write_step,
+)
 from traces.check import Failure
 from traces.columnar import Broken, TableChecker, check_table
 from traces.table import Table
@@ -209,3 +219,13 @@ def test_medians_along_do_not_follow_one_slow_step() -> None:
     y[80] = 500.0
     assert medians_along(x, y, 0, 159, 40).tolist() == [2.0] * 40
     assert np.isnan(medians_along(x[:0], y[:0], 0, 1, 4)).all()
+
+
+def test_the_times_of_a_long_trace_reach_to_its_end(tmp_path: Path) -> None:
+    async def script(app: Viewer, pilot: Pilot[int]) -> None:
+        await pilot.press("3")
+        # the axis ends at the longest sequence: 25 tokens and one a step
+        await until(app, pilot, lambda screen: "15,025 tokens" in screen)
+
+    # more than is read before the first picture
+    view(tokens(tmp_path / "long.steps", [b"x"] * 15_000), script, size=(120, 40))

@@ -11,7 +11,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from gdb_scripts import host
-from gdb_scripts.hits import Hit, HookPlan
+from gdb_scripts.hits import Hit, HookPlan, Values
 from gdb_scripts.layout import NOT_MEASURED, Absent
 from gdb_scripts.probe import Hook, Probe, written
 
@@ -48,6 +48,7 @@ class StopBackend:
         self._several_places: Set[host.Stop] = set()
         self._is_set = False
         self._facts_read = False
+        self._seen: Tuple[Optional[Hook], List[Values]] = (None, [])
         self._dear = 0
         self._told_errors: Set[str] = set()
         self._told_missing: Set[Tuple[str, str]] = set()
@@ -180,11 +181,16 @@ class StopBackend:
         plans, known = self._of_stop.get(stop_), True
         if plans is None:
             plans, known = self._plans_at(hook, here, stop_)
-        if plans.reads is None:
+        reads, memory = plans.reads, plans.memory.at(here)
+        if reads is None:
             return False
         with_facts = hook.event == "forward" and not self._facts_read
+        found = here.whole(lambda: reads.hits(memory, began_ns, with_facts, self.hits))
+        before, self._seen = self._seen, (hook, [hit.values for hit in found])
+        if before == self._seen and host.is_told_again(here):
+            return False
         stop = False
-        for hit in plans.reads.hits(plans.memory.at(here), began_ns, with_facts, self.hits):
+        for hit in found:
             self._facts_read = self._facts_read or (with_facts and not hit.skipped)
             stop = self._on_hit(hit) or stop
         self.hits += 1

@@ -229,7 +229,8 @@ class BatchCommand(_Command):
 
     gdb's exit code is 1 after a stop by break-on or follow, or where the run ended earlier than the one followed; 2
     where a stepscope command was refused (the program is not run then), the program cannot be run, or the recording
-    ended before it, as on a full disk; else 0, whatever the program's own was.
+    ended before it, as on a full disk; 3 where the probe saw no step, or nothing that break-on asks for could be
+    judged; else 0, whatever the program's own was.
     """
 
     def do(self, words: List[str]) -> None:
@@ -241,8 +242,7 @@ class BatchCommand(_Command):
             except host.Error as problem:
                 host.say(str(problem))
                 _scope.outcome = REFUSED
-        _scope.gdb_ends()
-        host.run("quit %d" % _scope.outcome)
+        host.run("quit %d" % _scope.answer())
 
     def complete(self, text: str, word: str) -> List[str]:
         return [how for how in ("run", "continue") if how.startswith(word)]

@@ -596,7 +596,7 @@ class Stop(gdb.Breakpoint):  # type: ignore[misc]
             except KeyboardInterrupt:
                 here.is_interrupted = True
             if here.is_interrupted:
-                say("stepscope: stopped by Ctrl-C")
+                say("\nstepscope: stopped by Ctrl-C")
                 answer = True
 
     @property

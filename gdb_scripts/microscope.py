@@ -15,11 +15,13 @@ from gdb_scripts.hits import Hit
 from gdb_scripts.layout import Absent
 from gdb_scripts.replay import Replay
 from gdb_scripts.session import Closed, Session
+from traces.check import RuleResult
 from traces.fields import FINISH_NAMES, PHASE_NAMES
 from traces.rules import RULES
 
-FINE, STOPPED, REFUSED = 0, 1, 2
-"""What a batch ends with: nothing found, a break-on or follow stop, something asked for that could not be done."""
+FINE, STOPPED, REFUSED, UNDECIDED = 0, 1, 2, 3
+"""What a batch ends with: nothing found, a break-on or follow stop, something asked for that could not be done, nothing
+seen that could be judged."""
 
 
 class Microscope:
@@ -97,6 +99,16 @@ class Microscope:
                 self._process_over(session, is_whole=False, word="was left")
             session.close()
             self._tell_problems(session)
+
+    def answer(self) -> int:
+        """End it, and what a batch ends with: what was never seen is no pass."""
+        session = self.session
+        self.gdb_ends()
+        if self.outcome == FINE and session is not None:
+            judged = judging(session, self.break_on)
+            if not session.steps or (self.break_on and not any(result.passed for result in judged.values())):
+                return UNDECIDED
+        return self.outcome
 
     def _process_over(self, session: Session, is_whole: bool, word: str = "ended") -> None:
         """The end of one process; what is asked of the steps is answered for it, unless it stands where they stopped
@@ -216,18 +228,19 @@ class Microscope:
         self._thread = thread
 
     def _look_at(self, closed: List[Closed]) -> bool:
-        """Whether to stop the program because of the steps that were closed; says why."""
+        """Whether to stop the program because of the steps that were closed; says why, on a line of its own whatever
+        the program has printed, as gdb does."""
         stop = False
         for step in closed:
             for failure in step.failures:
                 if failure.code in self.break_on:
-                    host.say("stepscope: %s" % failure.message)
+                    host.say("\nstepscope: %s" % failure.message)
                     host.say("  %s" % RULES[failure.code].statement)
                     stop = True
             if self.baseline is not None:
                 difference = self.baseline.compare(step)
                 if difference is not None:
-                    host.say("stepscope: %s" % difference)
+                    host.say("\nstepscope: %s" % difference)
                     self.baseline = None
                     stop = True
             show_step(step.step, step.record)
@@ -237,9 +250,14 @@ class Microscope:
         return stop
 
 
+def judging(session: Session, chosen: Set[str]) -> Dict[str, RuleResult]:
+    """The rules, or those chosen, that had something to judge so far."""
+    return {code: r for code, r in session.report.results.items() if r.applies and (code in chosen or not chosen)}
+
+
 def verdict(session: Session, chosen: Set[str]) -> str:
     """What the rules, or those chosen, say so far, in words."""
-    results = {code: r for code, r in session.report.results.items() if r.applies and (code in chosen or not chosen)}
+    results = judging(session, chosen)
     broken = [code for code, result in results.items() if result.failed]
     if broken:
         return "%s broken" % " ".join(broken)

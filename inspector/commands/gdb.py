@@ -15,7 +15,8 @@ HELP = "start gdb on an engine with the scripts loaded"
 EPILOG = """\
 exit codes: with --batch 1 after a stop by --break-on or --follow, or where the run ends earlier than the followed one;
 2 where something was refused (the program is not run then) or the recording ended before the program, as on a full
-disk; else 0, whatever the program's own was. Without --batch gdb's own; 2 where gdb cannot be started
+disk; 3 where the probe saw no step, or nothing that --break-on asks for could be judged; else 0, whatever the program's
+own was. Without --batch gdb's own; 2 where gdb cannot be started
 
 examples:
   stepscope gdb --probe native --record run.steps -- ./engine MODEL --ids 1,2,3
@@ -35,6 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--record", metavar="FILE", help="write every step to this trace")
     parser.add_argument("--break-on", metavar="RULES", help="stop at the step that breaks one: KV01,KV03 or any")
     parser.add_argument("--follow", metavar="TRACE", help="stop at the first step that differs from this run")
+    parser.add_argument(
+        "--backend", choices=("auto", "stop", "tracepoint"), help="how hooks are looked at (stop; docs/gdb.md)"
+    )
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--attach", metavar="PID", type=int, help="a process that runs already")
     target.add_argument("--remote", metavar="HOST:PORT", help="a gdbserver or another stub")
@@ -76,6 +80,8 @@ def arguments(args: argparse.Namespace) -> list[str]:
     commands = [f"source {script_path()}"]
     if args.remote:
         commands.append(f"target remote {args.remote}")
+    if args.backend:
+        commands.append(f"stepscope backend {args.backend}")
     if args.probe:
         commands.append(f"stepscope probe {shlex.quote(args.probe)}")
     if args.record:

@@ -314,6 +314,23 @@ def test_what_a_batch_ends_with(tmp_path: Path, spec: Path, commands: list[str],
     assert ("exited" in done.stdout) == (code == 0 or "stepscope record /dev/full" in commands)
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "commands"),
+    [
+        ("function = forward", "function = fforward", []),  # never entered: nothing was recorded
+        ("= st->seq_len", "= st->len", ["stepscope break-on KV01"]),
+        ("= token", "= token", ["stepscope break-on KV12"]),  # no pool in this probe
+    ],
+)
+def test_a_batch_ends_with_3_where_nothing_could_be_judged(
+    tmp_path: Path, spec: Path, was: str, now: str, commands: list[str]
+) -> None:
+    spec.write_text(SPEC.replace(was, now))
+    done = gdb([f"stepscope probe {spec}", *commands, "stepscope batch run"], compiled(tmp_path, ENGINE, "-g", "-O1"))
+    assert "exited normally" in done.stdout
+    assert done.returncode == 3
+
+
 def test_a_good_run_that_is_no_good(tmp_path: Path, spec: Path, good: Path) -> None:
     whole = good.read_bytes()
     last = whole.rindex(b"STEP", 0, whole.rindex(b"STEP"))

@@ -130,6 +130,12 @@ def test_follow_and_break_on_are_handed_on(tmp_path: Path) -> None:
     assert "exited" not in done.stdout
 
 
+def test_the_backend_is_handed_on() -> None:
+    done = stepscope_gdb("--backend", "auto", "--probe", "native", "--batch", "--", built("O0"), *letters())
+    assert done.returncode == 0
+    assert "backend stop: nothing is recorded" in done.stdout
+
+
 def test_attach_to_a_running_process(tmp_path: Path) -> None:
     source = "#include <unistd.h>\n" + ARGUMENTS
     for text, slow in {

@@ -81,6 +81,14 @@ def run(args: argparse.Namespace) -> int:
     return _CODES[diff.verdict(fail_on)]
 
 
+def print_comparison(base: list[str], new: list[str]) -> None:
+    """The screen of text of two sides, by tokens and state."""
+    from traces.diff import compare
+
+    for line in lines(compare(_opened(base), _opened(new)), ["tokens", "state"], base, new, False, None):
+        print(line)
+
+
 def _fail_on(words: str) -> list[str]:
     from inspector.cli import UsageError
 

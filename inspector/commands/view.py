@@ -15,6 +15,7 @@ EPILOG = """\
 examples:
   stepscope view a.steps
   stepscope view a.steps --follow     a trace that is being written, or soon will be
+  stepscope view old.steps --against new.steps    two traces side by side, where they first differ
   stepscope view board.steps --source-map /build/engine=~/src/engine
   stepscope view a.steps --web        in a browser on this machine; the address is printed
 
@@ -24,7 +25,8 @@ keys: ? shows them; $XDG_CONFIG_HOME/stepscope/keys.toml gives actions other one
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("trace", metavar="TRACE", help="a step trace, or JSON Lines of one")
+    parser.add_argument("trace", metavar="TRACE", help="a step trace, or JSON Lines of one; a folder of record-set")
+    parser.add_argument("--against", metavar="NEW", nargs="+", default=[], help="compare with these, as diff does")
     parser.add_argument("--follow", action="store_true", help="go on reading while the file grows")
     parser.add_argument("--theme", metavar="NAME", help="other colours, such as textual-light")
     parser.add_argument(
@@ -51,29 +53,64 @@ def _source_map(text: str) -> tuple[str, str]:
 
 def run(args: argparse.Namespace) -> int:
     """Show it until the user leaves; 0."""
+    sides = _sides(args)
     if args.web:
-        return _serve(args)
+        return _serve(args, sides)
     if args.host is not None or args.port is not None:
         raise UsageError("--host and --port are for --web")
     if SERVED not in os.environ and not (sys.stdout.isatty() and sys.stdin.isatty()):
+        if sides is not None:
+            return _print_comparison(*sides)
         print("stepscope: view needs a terminal; printing the film instead", file=sys.stderr)
         from inspector.commands.show import print_film
 
         return print_film(args.trace)
+    if sides is not None:
+        from inspector.tui.diff_viewer import run_diff
+
+        return run_diff(*sides, theme=args.theme, source_maps=args.source_map, ascii=args.ascii)
     from inspector.tui.app import run_app
 
     return run_app(args.trace, args.follow, theme=args.theme, source_maps=args.source_map, ascii=args.ascii)
 
 
-def _serve(args: argparse.Namespace) -> int:
+Sides = tuple[list[str], list[str]]
+
+
+def _sides(args: argparse.Namespace) -> Sides | None:
+    """The traces of two builds, where two are meant."""
+    if not args.against and not os.path.isdir(args.trace):
+        return None
+    from inspector.record_set import sides_of
+
+    if args.follow:
+        raise UsageError("--follow is for one trace")
+    base, new, _ = sides_of([args.trace], args.against)
+    return base, new
+
+
+def _print_comparison(base: list[str], new: list[str]) -> int:
+    from inspector.commands.diff import print_comparison
+
+    print("stepscope: view needs a terminal; printing what diff says instead", file=sys.stderr)
+    print_comparison(base, new)
+    return 0
+
+
+def _serve(args: argparse.Namespace, sides: Sides | None) -> int:
     """Serve the same command without --web."""
     try:
         from inspector.tui import web
     except ImportError:
         raise UsageError("--web needs textual-serve; type: pip install 'stepscope[web]'") from None
-    from inspector.tui.app import refuse_early
+    if sides is not None:
+        from inspector.tui import diff_viewer
 
-    refuse_early(args.trace, args.follow, args.theme)
+        diff_viewer.refuse_early(*sides, args.theme)
+    else:
+        from inspector.tui import app
+
+        app.refuse_early(args.trace, args.follow, args.theme)
     words = words_without(sys.argv[2:], ["--web"], ["--host", "--port"])
     name = os.path.basename(args.trace)
     return web.serve(words, f"stepscope: {name}", args.host or web.LOOPBACK, args.port or 0)

@@ -28,9 +28,7 @@ def run_app(
     # imports take most of the time to the first picture: the file is indexed meanwhile, and garbage, which they leave
     # none of, is not looked for until the picture stands
     gc.disable()
-    if "TEXTUAL_DRIVER" not in os.environ:  # a browser's size comes in just these
-        for name in ("COLUMNS", "LINES"):
-            os.environ.pop(name, None)  # exported by some shells; Textual would take them for the size, never resize
+    forget_exported_size()
     try:
         from inspector.tui.viewer import Viewer
 
@@ -43,6 +41,13 @@ def run_app(
         feed.stop()
         if engine is not None:
             _see_off(engine)
+
+
+def forget_exported_size() -> None:
+    """COLUMNS and LINES, exported by some shells: Textual would take them for the size and never resize."""
+    if "TEXTUAL_DRIVER" not in os.environ:  # a browser's size comes in just these
+        for name in ("COLUMNS", "LINES"):
+            os.environ.pop(name, None)
 
 
 def refuse_early(path: str, follow: bool, theme: str | None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from inspector.cli import UsageError
 
-PAGES = ("help", "saving", "text", "list")
+PAGES = ("help", "saving", "text", "list", "diff")
 """First words of actions that work on a page of their own, where the view's keys do not"""
 _NAMED = {
     "escape", "enter", "tab", "space", "backspace", "delete", "insert", "up", "down", "left", "right", "home", "end",

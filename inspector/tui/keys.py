@@ -76,11 +76,38 @@ SAVE = [
     Binding("s", "choose('svg')", "Save the screen as SVG", id="saving.screen"),
     Binding("escape,q", "choose('')", "Close", id="saving.close"),
 ]
+DIFF = [
+    Binding("up,k", "place(-1)", "One token back", show=False, id="diff.up"),
+    Binding("down,j", "place(1)", "One token on", show=False, id="diff.down"),
+    Binding("pageup,ctrl+b", "page(-1)", "One page back", show=False, id="diff.page_up"),
+    Binding("pagedown,ctrl+f", "page(1)", "One page on", show=False, id="diff.page_down"),
+    Binding("home,g", "edge(-1)", "First token", show=False, id="diff.first"),
+    Binding("end,G", "edge(1)", "Last token", show=False, id="diff.last"),
+    Binding("n", "difference(1)", "Next difference", id="diff.next"),
+    Binding("N", "difference(-1)", "Previous difference", show=False, id="diff.previous"),
+    Binding("left,h", "request(-1)", "Request before", tooltip="the request before", show=False, id="diff.left"),
+    Binding("right,l", "request(1)", "Request behind", tooltip="the request behind", show=False, id="diff.right"),
+    Binding("colon", "go_to", "Go to output", tooltip="go to output 120, -1 (last) or 50%", show=False,
+            id="diff.go_to", key_display=":"),
+    Binding("t", "times", "Times", tooltip="times of the steps, or of the whole runs", id="diff.times"),
+    Binding("r", "report", "Report", tooltip="what diff says, on the whole screen", id="diff.report"),
+    Binding("d,tab", "flip", "Films", tooltip="the base's film, the new run's, back", id="diff.flip",
+            key_display="d"),
+    Binding("escape", "back", "Back", tooltip="from the report to the runs", show=False, id="diff.back"),
+    Binding("ctrl+z", "suspend_view", "Suspend", tooltip="to the shell; fg comes back", show=False,
+            id="diff.suspend"),
+    Binding("question_mark", "help", "Help", id="diff.help", key_display="?"),
+    Binding("q", "quit_view", "Quit", id="diff.quit"),
+]  # fmt: skip
+SIDE = [
+    Binding("d", "flip", "Other film, diff", tooltip="the new run's film, then the diff", id="side.flip"),
+    Binding("D", "back", "Diff", tooltip="back to the diff", show=False, id="side.back"),
+]
 
 
 def default_keys() -> dict[str, str]:
     """Each action's keys, comma-separated, by its id."""
-    return {binding.id: binding.key for binding in (*MAIN, *TEXT, *RULES, *HELP, *SAVE) if binding.id}
+    return {binding.id: binding.key for binding in (*MAIN, *TEXT, *RULES, *HELP, *SAVE, *DIFF, *SIDE) if binding.id}
 
 
 def described(bindings: list[Binding], own: Mapping[str, str]) -> list[tuple[str, str, str]]:

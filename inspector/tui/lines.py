@@ -19,11 +19,14 @@ MARK, GEMM, ATTENTION = "mark", "gemm", "attention"
 SIGNS = {GOOD: "good-sign", FAIL: "fail-sign", UNKNOWN: "unknown-sign"}
 """A word set off from its line: the state"""
 FLOOR = "floor"
+HEAT = ("much-slower", "slower", "faster", "much-faster")
+"""How far a time is off another"""
 CODE = {word: f"code-{word}" for word in ("keyword", "name", "string", "number", "comment")}
 """Kinds of words in a source file"""
 ROLES = (
     *(PLAIN, DIM, STRONG, TITLE, GOOD, FAIL, UNKNOWN, MARK, GEMM, ATTENTION, FLOOR),
     *SIGNS.values(),
+    *HEAT,
     *CODE.values(),
 )
 Tag = TypeVar("Tag")

@@ -8,6 +8,7 @@ from functools import partial
 
 from textual import events
 from textual.app import App, SystemCommand
+from textual.binding import Binding
 from textual.filter import LineFilter
 from textual.screen import Screen
 
@@ -25,21 +26,17 @@ IN_PALETTE = 1000
 """More sequences than these are reached by selecting a step of theirs"""
 
 
-class Viewer(App[int]):
-    """One trace in a terminal."""
+class Terminal(App[int]):
+    """What every view has of a terminal: colours, keys, the palette, plain ASCII if that is wanted."""
 
     TITLE = "stepscope"
-    CSS_PATH = "view.tcss"
+    CSS_PATH = ["view.tcss"]
 
-    def __init__(
-        self, feed: Feed, engine: Engine | None = None, theme: str | None = None,
-        source_maps: Sequence[tuple[str, str]] = (), ascii: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, theme: str | None = None, ascii: bool = False) -> None:
         """Raises UsageError where there is no such theme, or where the user's file of keys cannot be used."""
         # with NO_COLOR Textual would turn colours into greys; nothing but the terminal's own colours is meant
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
-        self._feed, self._engine = feed, engine
-        self._source_maps, self._ascii = source_maps, ascii
+        self._ascii = ascii
         few = self.no_color or self.console.color_system in (None, "standard", "windows")
         if few and "TEXTUAL_THEME" not in os.environ:
             self.theme = PLAIN_THEME
@@ -50,10 +47,6 @@ class Viewer(App[int]):
         self.own_keys: Mapping[str, str] = keymap.own_keys(keys.default_keys())
         """Keys that the user gave actions, by the action's id"""
         self.set_keymap(self.own_keys)
-
-    def get_default_screen(self) -> MainScreen:
-        """The view."""
-        return MainScreen(self._feed, self._engine, self.own_keys, self._source_maps, self._ascii)
 
     def on_mount(self) -> None:
         """Back from the shell (ctrl+z, fg) everything is drawn anew: what stands there is the shell's."""
@@ -76,12 +69,16 @@ class Viewer(App[int]):
             event.prevent_default()
             await line.take(event)
 
+    def actions_of(self, screen: Screen[object]) -> Iterable[Binding]:
+        """The actions that the palette offers on a screen."""
+        return keys.MAIN if isinstance(screen, MainScreen) else ()
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every action of the view, and themes."""
+        """The palette: every action of the screen, and themes."""
+        for binding in self.actions_of(screen):
+            what = binding.tooltip or binding.description
+            yield SystemCommand(binding.description, what, partial(screen.run_action, binding.action))
         if isinstance(screen, MainScreen):
-            for binding in keys.MAIN:
-                what = binding.tooltip or binding.description
-                yield SystemCommand(binding.description, what, partial(screen.run_action, binding.action))
             for seq_id in screen.feed.sequences.ids[:IN_PALETTE] if len(screen.feed.sequences.ids) > 1 else ():
                 yield SystemCommand(
                     f"Only sequence {seq_id}", "show no other's steps", partial(screen.show_sequence, seq_id)
@@ -91,3 +88,19 @@ class Viewer(App[int]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What is done to every line drawn."""
         return [*super().get_line_filters(), *([Ascii()] if self._ascii else [])]
+
+
+class Viewer(Terminal):
+    """One trace in a terminal."""
+
+    def __init__(
+        self, feed: Feed, engine: Engine | None = None, theme: str | None = None,
+        source_maps: Sequence[tuple[str, str]] = (), ascii: bool = False,
+    ) -> None:  # fmt: skip
+        """Raises UsageError as Terminal does."""
+        super().__init__(theme, ascii)
+        self._feed, self._engine, self._source_maps = feed, engine, source_maps
+
+    def get_default_screen(self) -> MainScreen:
+        """The view."""
+        return MainScreen(self._feed, self._engine, self.own_keys, self._source_maps, self._ascii)

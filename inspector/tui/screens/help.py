@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -59,21 +59,23 @@ class HelpScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*keys.HELP]
 
-    def __init__(self, own_keys: Mapping[str, str]) -> None:
+    def __init__(
+        self, own_keys: Mapping[str, str], actions: Sequence[Binding] = (*keys.MAIN, *keys.RULES[-1:]), text: str = TEXT
+    ) -> None:
         super().__init__()
-        self._own_keys = own_keys
+        self._own_keys, self._actions, self._text = own_keys, list(actions), text
 
     def compose(self) -> ComposeResult:
         """One scrollable page."""
         with VerticalScroll(id="help") as page:
             page.border_title = "stepscope view"
             page.border_subtitle = "Esc closes"
-            yield Static(self._keys() + TEXT, markup=False)
+            yield Static(self._keys() + self._text, markup=False)
 
     def _keys(self) -> str:
         """The keys as they are bound now."""
         rows = [
-            *keys.described([*keys.MAIN, *keys.RULES[-1:]], self._own_keys),
+            *keys.described(self._actions, self._own_keys),
             ("ctrl+p", "every action, and themes", ""),
         ]
         lines = [f"  {key:<12} {what:<35} {name}".rstrip() for key, what, name in rows]

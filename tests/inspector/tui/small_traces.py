@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
+from textual.app import App
 from textual.pilot import Pilot
 
 from inspector.tui.engine import Engine
@@ -135,7 +136,7 @@ async def settle(app: Viewer, pilot: Pilot[int]) -> None:
     await until(app, pilot, caught_up)
 
 
-async def until(app: Viewer, pilot: Pilot[int], true: Callable[[str], bool], seconds: float = 10.0) -> str:
+async def until(app: App[int], pilot: Pilot[int], true: Callable[[str], bool], seconds: float = 10.0) -> str:
     """Wait until the screen says something; its text."""
     await pilot.pause(0.05)
     for _ in range(int(seconds / 0.05)):
@@ -146,7 +147,7 @@ async def until(app: Viewer, pilot: Pilot[int], true: Callable[[str], bool], sec
     raise AssertionError("the screen never said it:\n" + "\n".join(seen(app)))
 
 
-def seen(app: Viewer) -> list[str]:
+def seen(app: App[int]) -> list[str]:
     """The screen as its rows of cells: a wide character takes its two, the second as nothing."""
     picture = app.export_screenshot()
     rows: dict[int, dict[int, str]] = {}

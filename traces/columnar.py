@@ -196,9 +196,10 @@ def _check_rows(checker: Checker, rows: Any, first_step: int, notes: list[tuple[
             checker.note(note)
         return
     columns = Columns(checker, rows, first_step, notes)
-    for rule in checker.rules:
-        if rule.concerns(columns.facts):
-            _judge(checker, columns, rule)
+    with np.errstate(invalid="ignore", over="ignore"):  # a trace may hold infinite times
+        for rule in checker.rules:
+            if rule.concerns(columns.facts):
+                _judge(checker, columns, rule)
     columns.leave()
 
 

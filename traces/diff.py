@@ -151,7 +151,7 @@ def compare(
     answers = {
         "tokens": _token_answer(a, b, alignments, first, wavering),
         "state": _state_answer(a, b, alignments, state, rules),
-        "layers": _layer_answer(runs, layer, pairs),
+        "layers": _layer_answer(a, b, alignments, layer, pairs),
         "time": _time_answer(timing, runs),
     }
     for answer in ANSWERS:
@@ -288,13 +288,14 @@ def _missing(a: _Loaded, b: _Loaded, alignments: list[Alignment]) -> tuple[str, 
 
 
 def _cut(alignments: list[Alignment]) -> tuple[str, str] | None:
-    """Output that one run may have and that is not in its trace."""
-    for base, new in ((a.base, a.new) for a in alignments):
+    """Output that one run may have and that is not in its trace; where the tokens parted it would tell nothing."""
+    for alignment in alignments:
+        base, new = alignment.base, alignment.new
         assert base is not None
         assert new is not None
         lengths = len(base.tokens), len(new.tokens)
         name, short = ("base", base) if lengths[0] < lengths[1] else ("new", new)
-        if lengths[0] != lengths[1] and short.cut is not None:
+        if alignment.agreed == min(lengths) < max(lengths) and short.cut is not None:
             return UNDECIDED, f"{name} ends after {min(lengths)} tokens of seq {base.seq_id}: {short.cut}"
     return None
 
@@ -349,16 +350,19 @@ def _worst(verdicts: list[str]) -> str:
 
 
 def _layer_answer(
-    runs: tuple[RunColumns, RunColumns], layer: LayerDifference | None, pairs: list[Any]
+    a: _Loaded, b: _Loaded, alignments: list[Alignment], layer: LayerDifference | None, pairs: list[Any]
 ) -> tuple[str, str]:
     if layer is not None:
         return DIFFERS, ""
-    lacking = [name for name, run in zip(("base", "new"), runs, strict=True) if "hidden_rms" not in run.run.names]
+    lacking = [name for name, run in (("base", a), ("new", b)) if "hidden_rms" not in run.columns.run.names]
     if lacking:
         return UNDECIDED, f"hidden_rms was not recorded ({' and '.join(lacking)})"
     if not any(len(rows) for rows, _, _ in pairs):
         return UNDECIDED, "no step stands beside one of the other run"
-    return SAME, ""
+    missing = _missing(a, b, alignments)
+    if missing is not None:
+        return missing if missing[0] == UNDECIDED else (SAME, "")
+    return _cut(alignments) or (SAME, "")
 
 
 def _time_answer(timing: Timing, runs: tuple[RunColumns, RunColumns]) -> tuple[str, str]:

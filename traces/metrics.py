@@ -78,14 +78,19 @@ def _needed(rows: Any, run: Run, also: tuple[str, ...]) -> dict[str, Any]:
             out[part] = np.full(len(rows), np.nan, np.float32)
             continue
         values = rows[name]
-        total = values.copy() if values.ndim == 1 else values.sum(axis=1, dtype=np.float64)
-        out[part] = total.astype(np.float32)
+        out[part] = _times(values if values.ndim == 1 else values.sum(axis=1, dtype=np.float64))
     cache = rows["cache_len"]
     if cache.ndim == 2:
         own = [i for i in range(cache.shape[1]) if i not in _shared(run)]
         cache = np.maximum(cache[:, own], 0).sum(axis=1)
     out["rows"] = cache.astype(np.int64)
     return out
+
+
+def _times(values: Any) -> npt.NDArray[np.float32]:
+    """Milliseconds; what no clock measures (negative, infinite, more than a float holds) is absent."""
+    known = (values >= 0) & (values <= np.finfo(np.float32).max)
+    return np.where(known, values, np.nan).astype(np.float32)
 
 
 def _shared(run: Run) -> set[int]:

@@ -301,7 +301,8 @@ def _layer_in(
         return None, seen if seen is not None else np.zeros(x.shape[1])
     with np.errstate(invalid="ignore", divide="ignore"):
         relative = np.abs(x - y) / np.maximum(np.abs(x), np.abs(y))
-    relative = np.nan_to_num(relative, nan=0.0, posinf=1.0)  # absent: says nothing
+    relative = np.nan_to_num(np.where(x == y, 0.0, relative), nan=0.0)  # absent on both sides: says nothing
+    relative[_broke(x, y) | _broke(y, x)] = 1.0
     noise = _layer_noise(relative, seen)
     beyond = relative > noise
     if not beyond.any():
@@ -320,6 +321,14 @@ def _layer_in(
         float(noise[i, layer]),
     )
     return found, seen
+
+
+def _broke(x: Floats, y: Floats) -> npt.NDArray[np.bool_]:
+    """Where y overflowed, or is not a number though y has the layers before it in that step, and x has a value."""
+    before = np.zeros(y.shape, np.bool_)
+    before[:, 1:] = np.logical_and.accumulate(~np.isnan(y), axis=1)[:, :-1]
+    broke: npt.NDArray[np.bool_] = np.isfinite(x) & (np.isinf(y) | np.isnan(y) & before)
+    return broke
 
 
 def _layer_noise(relative: Floats, seen: Floats | None) -> Floats:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from traces.context import PREFILL, VERIFY
+from traces.context import PREFILL, VERIFY, count
 from traces.fields import PHASE_NAMES
 from traces.metrics import RunColumns, first_of_forward, requests_of
 from traces.outputs import Ints, columns_at
@@ -100,8 +100,11 @@ def compare_times(base: list[TimedRun], new: list[TimedRun], min_effect: float =
     """The verdicts on time. Runs without a clock of their own have no lines."""
     runs = base + new
     cells = _common_cells([run.columns for run in runs])
-    values = [_measure(run, keys) for run, keys in zip(runs, cells, strict=True)]
-    names = [line for line in values[0] if all(line in v for v in values)]
+    values = [
+        {Line("prefill", "total", None): prefill, **_measure(run, keys)}
+        for run, keys, prefill in zip(runs, cells, _prefill_totals(runs), strict=True)
+    ]
+    names = [line for line in values[0] if all(v.get(line, math.nan) > 0 for v in values)]
     if not names:
         return Timing([], [])
     matrix = np.array([[v[line] for line in names] for v in values])
@@ -213,6 +216,24 @@ def _measure(run: TimedRun, cells: dict[int, tuple[Ints, Ints]]) -> dict[Line, f
     return {line: float(value) for line, value in found.items() if value > 0}
 
 
+def _prefill_totals(runs: list[TimedRun]) -> list[float]:
+    """Of runs whose log has only totals: the geometric mean of their requests' prefill_ms, where all fed the same."""
+    noted = [[r.totals for r in requests_of(run.columns) if r.totals is not None] for run in runs]
+    fed = [[n for n in (count(note, "fed") for note in notes) if n > 0] for notes in noted]
+    if not fed[0] or any(other != fed[0] for other in fed) or not all(run.columns.clocked for run in runs):
+        return [math.nan] * len(runs)
+    return [_geometric([_time_of(note) for note in notes if count(note, "fed") > 0]) for notes in noted]
+
+
+def _time_of(note: dict[str, Any]) -> float:
+    ms = note.get("prefill_ms")
+    return float(ms) if isinstance(ms, (int, float)) and math.isfinite(ms) and ms > 0 else math.nan
+
+
+def _geometric(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
 def _parts(run: RunColumns, rows: Ints) -> dict[str, Floats]:
     """Times of steps in ms. GEMM counts the lm_head too, as everywhere; other is what no part accounts for."""
     at = {
@@ -236,14 +257,15 @@ def _between(run: RunColumns) -> Floats:
     return gaps
 
 
-def _layers(run: TimedRun, rows: Ints) -> dict[str, npt.NDArray[np.float32]]:
-    """gemm and attn of each layer, where they were recorded so: (steps, layers)."""
+def _layers(run: TimedRun, rows: Ints) -> dict[str, Floats]:
+    """gemm and attn of each layer, where they were recorded so: (steps, layers). What is no time is absent."""
     dtype = run.columns.run.dtype
     names = tuple(n for n in ("gemm_ms", "attn_ms") if n in run.columns.run.names and dtype[n].shape)
     if not names:
         return {}
     pieces = list(columns_at(run.table, run.columns["step"][rows], names))
-    return {name.removesuffix("_ms"): np.concatenate([p[name] for p in pieces]) for name in names}
+    layered = {name.removesuffix("_ms"): np.concatenate([p[name] for p in pieces], dtype=np.float64) for name in names}
+    return {part: np.where((ms >= 0) & np.isfinite(ms), ms, np.nan) for part, ms in layered.items()}
 
 
 def _middle(values: Any, cells: Ints) -> Floats:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,6 +165,19 @@ def test_rounding_in_every_layer_is_noise(tmp_path: Path) -> None:
     assert diff.verdicts["layers"] == "same"
 
 
+@pytest.mark.parametrize("broken", [math.inf, math.nan])
+def test_a_layer_that_overflows_is_named(broken: float, tmp_path: Path) -> None:
+    def overflows(i: int, step: Step) -> None:
+        if i >= 2:
+            step["hidden_rms"] = [1.0, broken, math.nan]
+
+    base, new = greedy(tmp_path / "a", IDS), greedy(tmp_path / "b", IDS, overflows)
+    for diff in (compared([base], [new]), compared([new], [base])):
+        assert diff.layer is not None
+        assert (diff.layer.step, diff.layer.layer, diff.layer.relative) == (2, 1, 1.0)
+    assert compared([new], [new]).verdicts["layers"] == "same"
+
+
 def test_rows_that_differ_are_named_by_layer(tmp_path: Path) -> None:
     def row_lost(i: int, step: Step) -> None:
         if i >= 3:
@@ -240,6 +255,7 @@ def test_a_truncated_trace_is_same_as_far_as_it_goes_and_cannot_decide(tmp_path:
     short = cut_off(base, tmp_path / "b", 4)
     diff = compared([base], [short])
     assert (diff.verdicts["tokens"], diff.verdicts["state"]) == ("cannot-decide", "cannot-decide")
+    assert diff.verdicts["layers"] == "cannot-decide"
     assert "new ends after 3 tokens" in diff.why["tokens"]
     assert compared([short], [short]).verdict(["tokens", "state"]) == "same"
     other = cut_off(greedy(tmp_path / "c", [10, 50, 12, 13, 14, 9]), tmp_path / "d", 4)
@@ -259,6 +275,33 @@ def test_one_step(tmp_path: Path) -> None:
     base = greedy(tmp_path / "a", [])
     assert compared([base], [base]).verdicts["tokens"] == "same"
     assert compared([greedy(tmp_path / "b", IDS)], [base]).verdicts["tokens"] == "differs"
+
+
+def totals(path: Path, *notes: dict[str, Any]) -> Path:
+    """A log that has totals of its requests and no steps."""
+    with TraceWriter(path, {"fields": declaration(list(REQUIRED)), "clock": "monotonic"}) as writer:
+        for i, note in enumerate(notes):
+            writer.note(kind="totals", seq_id=i, **note)
+    return path
+
+
+def test_logs_with_totals_compare_as_runs(tmp_path: Path) -> None:
+    """Two tests of a bench in six repetitions: a prompt of 512 at 100 and 120 ms, 129 tokens at 10 ms each."""
+    sides = []
+    for side, prefill in (("a", 100.0), ("b", 120.0)):
+        notes = [
+            ({"fed": 512, "generated": 0, "prefill_ms": prefill + i}, {"generated": 129, "decode_ms": 1280.0 + i})
+            for i in range(6)
+        ]
+        sides.append([totals(tmp_path / f"{side}{i}", *note) for i, note in enumerate(notes)])
+    lines = {t.line[:2]: t for t in compared(*sides).timing.lines}
+    assert {name: t.judgement.verdict for name, t in lines.items()} == {
+        ("prefill", "total"): "slower", ("request", "tpot"): "same",
+    }  # fmt: skip
+    assert lines["prefill", "total"].judgement.ratio == pytest.approx(1.195, abs=0.005)
+    assert lines["request", "tpot"].base_ms == pytest.approx(10, rel=0.01)
+    other = [totals(tmp_path / f"c{i}", {"fed": 256, "generated": 0, "prefill_ms": 50.0}) for i in range(6)]
+    assert compared(sides[0], other).timing.lines == []
 
 
 def test_a_log_with_totals_only(tmp_path: Path) -> None:
@@ -299,6 +342,20 @@ def test_a_trace_is_the_same_as_itself(events: list[tuple[str, dict[str, Any]]])
     assert diff.layer is None
     assert all(t.judgement.verdict == "cannot-decide" for t in diff.timing.lines)
     json.dumps(as_json(diff, ["tokens"]))
+
+
+@given(any_traces(), any_traces())
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+def test_many_runs_of_any_content_are_judged(one: list[Any], other: list[Any]) -> None:
+    with tempfile.NamedTemporaryFile() as file, tempfile.NamedTemporaryFile() as second, warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        a, b = 5 * written(file.name, one), 5 * written(second.name, other)
+        same, two = compare(a, a), compare(a, b)
+    assert all(t.judgement.verdict in ("same", "cannot-decide") for t in same.timing.lines)
+    for timing in (same.timing, two.timing):
+        for t in timing.lines:
+            assert 0 < t.judgement.ratio < math.inf
+            assert t.judgement.p is None or 0 < t.judgement.p <= 1
 
 
 @given(any_traces(), any_traces())

@@ -74,6 +74,23 @@ def test_one_outlier_run_does_not_hide_a_slowdown() -> None:
     assert one_line(longer, [11.1, 11.2, 11.0, 11.15, 11.05, 11.3, 11.12, 11.08, 11.03, 11.2]).verdict == "slower"
 
 
+@pytest.mark.parametrize("runs", [30, 200, 1000])
+def test_the_interval_of_many_runs_is_as_wide_as_theory_says(runs: int) -> None:
+    """1.96 standard errors of the Hodges-Lehmann shift of normal samples, noise * sqrt(2 / n * pi / 3), either way."""
+    seen = one_line(*drawn(5, runs, 1.0, 0.02))
+    assert seen.low is not None
+    assert seen.high is not None
+    half = 1.96 * 0.02 * math.sqrt(2 / runs * math.pi / 3)
+    assert math.log(seen.high / seen.low) / 2 == pytest.approx(half, rel=0.25)
+    assert seen.verdict == "same"
+
+
+def test_many_runs_name_a_small_change_of_a_layer() -> None:
+    base, new = (np.exp(np.random.default_rng(seed).normal(0, 0.02, (150, 3))) for seed in (1, 2))
+    new[:, 1] *= 1.04
+    assert [j.verdict for j in judge_family(base, new, ALPHA_PARTS / 4, 0.03)] == ["same", "slower", "same"]
+
+
 @pytest.mark.parametrize(("lines", "share", "runs"), [(1, 1, 6), (4, 6, 8), (28, 4, 9), (28, 6, 10)])
 def test_how_many_runs_a_family_needs(lines: int, share: int, runs: int) -> None:
     """The least n with 2 * lines / C(2n, n) <= 0.005 / share, by hand."""

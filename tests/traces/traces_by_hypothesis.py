@@ -10,7 +10,8 @@ from traces import fields
 
 ABSENT_COUNT = st.just(-1)
 small = st.one_of(st.integers(0, 6), st.integers(-1, 40))
-milliseconds = st.one_of(st.just(float("nan")), st.floats(0, 100, width=32))
+no_times = st.sampled_from([float("nan"), float("inf"), float("-inf"), -1.0, 2.0**127])
+milliseconds = st.one_of(st.floats(0, 100, width=32), st.just(float("nan")), no_times)
 token_ids = st.one_of(st.integers(0, 12), st.sampled_from([-1, 2**62, fields.ABSENT_I64]))
 
 layer_kinds = st.one_of(

@@ -36,17 +36,18 @@ def record(
     """Run each side's command n times, in turn, each into a trace of its own; the traces' paths.
 
     With `warm_up` each command runs once before, and that trace is not kept. Raises UsageError for a folder that is
-    not empty, and for a command that fails or leaves no trace; what was recorded until then stays.
+    not empty, and for a command that fails or leaves no trace. Whatever stops it, the runs that ended until then stay,
+    and set.json names them.
     """
     _expect_new(folder)
     os.makedirs(folder, exist_ok=True)
-    index: dict[str, Any] = {"format": FORMAT, "version": 1, "commands": commands, "runs": []}
     if warm_up:
         for side, words in commands.items():
             tell(f"warm-up of {side}")
-            path = os.path.join(folder, f"warm-up-{side}.steps")
-            _run(words, path, f"warm-up of {side}")
-            os.unlink(path)
+            with tempfile.TemporaryDirectory(prefix="stepscope-warm-up-") as elsewhere:
+                _run(words, os.path.join(elsewhere, f"{side}.steps"), f"warm-up of {side}")
+    index: dict[str, Any] = {"format": FORMAT, "version": 1, "commands": commands, "runs": []}
+    _write(folder, index)
     paths = []
     for number in range(1, n + 1):
         for side, words in commands.items():

@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare; the exit code is the verdict."""
     from inspector.record_set import sides_of
     from traces.diff import as_json, compare
+    from traces.frames import json_bytes
 
     fail_on = _fail_on(args.fail_on)
     effect = _effect(args.min_effect)
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
         write(args.html, comparison(diff, fail_on, base, new, binary), [])
     if args.json:
-        print(json.dumps({**as_json(diff, fail_on), "binary": binary}))
+        print(json_bytes({**as_json(diff, fail_on), "binary": binary}).decode("ascii"))
     else:
         for line in lines(diff, fail_on, base, new, args.all, binary):
             print(line)
@@ -110,7 +111,19 @@ def _effect(percent: float) -> float:
 def _opened(paths: list[str]) -> list[tuple[str, Table]]:
     from inspector.load import open_trace
 
+    _allow_open_files(2 * len(paths))
     return [(path, open_trace(path)) for path in paths]
+
+
+def _allow_open_files(number: int) -> None:
+    """Room for so many beside those that are open; the usual limit of 1,024 is not meant for 1,000 runs a side."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def _binary(args: argparse.Namespace, found: tuple[str | None, str | None]) -> dict[str, Any] | None:
@@ -122,6 +135,8 @@ def _binary(args: argparse.Namespace, found: tuple[str | None, str | None]) -> d
     if bool(args.base_binary) != bool(args.new_binary) and None in paths:
         raise UsageError("--base-binary and --new-binary go together")
     if paths[0] is None or paths[1] is None:
+        if args.probe:
+            raise UsageError("--probe is about the programs: name them with --base-binary and --new-binary")
         return None
     from gdb_scripts.probe import ProbeError
 
@@ -265,8 +280,14 @@ def hidden_words(hidden: list[TimeLine]) -> str:
     verdicts = [t.judgement.verdict for t in hidden]
     counts = ", ".join(f"{verdicts.count(v)} {verdict_word(v)}" for v in dict.fromkeys(verdicts))
     needs = max((t.judgement.needs or 0 for t in hidden), default=0)
-    more = f" (with {needs} runs a side they could be)" if needs and "cannot-decide" in verdicts else ""
+    more = f"; {_needed(needs)} a side would probably decide all" if needs else ""
     return f"parts and layers not shown: {counts}{more}"
+
+
+def _needed(runs: int) -> str:
+    from traces.significance import MOST_RUNS_TOLD
+
+    return f"{runs} runs" if runs < MOST_RUNS_TOLD else f"{runs} runs or more"
 
 
 def is_telling(line: TimeLine) -> bool:
@@ -287,13 +308,13 @@ def line_name(line: TimeLine) -> str:
 
 
 def _ratio(line: TimeLine) -> str:
-    return f"{line.judgement.ratio:>7.3f}  {interval_word(line):<16}  {judged_words(line)}".rstrip()
+    return f"{_times(line.judgement.ratio):>7}  {interval_word(line):<16}  {judged_words(line)}".rstrip()
 
 
 def interval_word(line: TimeLine) -> str:
     """The 95 % interval of a ratio; empty with too few runs."""
     seen = line.judgement
-    return "" if seen.low is None else f"{seen.low:.3f} to {seen.high:.3f}"
+    return "" if seen.low is None or seen.high is None else f"{_times(seen.low)} to {_times(seen.high)}"
 
 
 def judged_words(line: TimeLine) -> str:
@@ -303,11 +324,15 @@ def judged_words(line: TimeLine) -> str:
     if seen.within is not None:
         verdict = f"same within {seen.within:.1%}"
     if seen.needs is not None:
-        verdict = f"cannot decide (needs {seen.needs} runs a side)"
+        verdict = f"cannot decide (needs {_needed(seen.needs)} a side)"
     if line.line.layer is not None:
         than = "than" if seen.verdict in ("faster", "slower") else "beside"
-        verdict += f" {than} the other layers; {line.raw_ratio:.3f} as measured"
+        verdict += f" {than} the other layers; {_times(line.raw_ratio)} as measured"
     return verdict
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3f}" if 0.01 <= ratio < 1000 else f"{ratio:.3g}"
 
 
 def binary_words(binary: dict[str, Any]) -> Iterator[str]:

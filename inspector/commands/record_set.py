@@ -41,7 +41,11 @@ def run(args: argparse.Namespace) -> int:
     if not 1 <= args.runs <= 1000:
         raise UsageError("-n takes the number of runs a side, 1 to 1000")
     folder = args.output or time.strftime("set-%Y%m%d-%H%M%S")
-    paths = record(folder, commands, args.runs, not args.no_warm_up, _tell)
+    try:
+        paths = record(folder, commands, args.runs, not args.no_warm_up, _tell)
+    except KeyboardInterrupt:
+        print(f"stepscope: {folder}: stopped; the runs that ended stay, and diff takes them", file=sys.stderr)
+        raise
     following = f"stepscope diff {shlex.quote(folder)}" + ("" if len(commands) > 1 else " --against OTHER")
     print(f"stepscope: {folder}: {len(paths)} runs; next: {following}", file=sys.stderr)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -194,6 +195,35 @@ def test_one_side_alone_and_folders_as_sides(tmp_path: Path, run: Run) -> None:
     assert run("diff", tmp_path / "a", "--against", tmp_path / "b")[0] == 0
 
 
+def test_what_was_recorded_stays_when_it_is_stopped(tmp_path: Path) -> None:
+    script = tmp_path / "engine.py"
+    script.write_text(
+        "import os, signal, traces\n"
+        "path = os.environ['STEPSCOPE_TRACE']\n"
+        "with traces.record(path, n_layers=1) as t:\n"
+        "    t.step(n_tokens=1, seq_before=0, seq_len=1, cache_len=[1])\n"
+        "if path.endswith('base-3.steps'):\n"
+        "    os.kill(os.getppid(), signal.SIGINT)\n"
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+    )
+    folder = tmp_path / "it's a set"
+    words = ["record-set", "-n", "9", "-o", str(folder), "--", sys.executable, str(script)]
+    stopped = subprocess.run([sys.executable, "-m", "inspector.cli", *words], capture_output=True, text=True)
+    assert stopped.returncode == 130
+    assert stopped.stderr == f"stepscope: {folder}: stopped; the runs that ended stay, and diff takes them\n"
+    assert [r["trace"] for r in json.loads((folder / "set.json").read_text())["runs"]] == [
+        "base-1.steps",
+        "base-2.steps",
+    ]
+
+
+def test_a_failed_warm_up_leaves_the_folder_free(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import os, traces; traces.record(os.environ['STEPSCOPE_TRACE'], n_layers=1); raise SystemExit(3)"
+    for _ in range(2):
+        assert "ended with exit code 3" in fails(capsys, "record-set", "-o", tmp_path / "set", *failing(code))
+    assert list((tmp_path / "set").iterdir()) == []
+
+
 def test_stepscope_run_needs_no_placeholder() -> None:
     from inspector.record_set import with_trace
 
@@ -256,6 +286,7 @@ def test_bad_words_and_files(levels: Path, tmp_path: Path, capsys: pytest.Captur
         ([trace, "--against", trace, "--base-binary", trace], "--base-binary and --new-binary go together"),
         ([trace, "--against", trace, "--base-binary", trace, "--new-binary", trace], "base-1.steps: "),
         ([levels, "--probe", "nobody"], "nobody"),
+        ([trace, "--against", trace, "--probe", "native"], "name them with --base-binary and --new-binary"),
     ):
         assert said in fails(capsys, "diff", *words)
 

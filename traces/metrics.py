@@ -78,7 +78,8 @@ def _needed(rows: Any, run: Run, also: tuple[str, ...]) -> dict[str, Any]:
             out[part] = np.full(len(rows), np.nan, np.float32)
             continue
         values = rows[name]
-        out[part] = _times(values if values.ndim == 1 else values.sum(axis=1, dtype=np.float64))
+        with np.errstate(invalid="ignore"):  # infinite times of both signs
+            out[part] = _times(values if values.ndim == 1 else values.sum(axis=1, dtype=np.float64))
     cache = rows["cache_len"]
     if cache.ndim == 2:
         own = [i for i in range(cache.shape[1]) if i not in _shared(run)]

@@ -198,6 +198,7 @@ def pad(text: str, width: int) -> str:
 def _print_json(path: str, steps: tuple[int | None, int | None]) -> int:
     """{"run", "steps", "notes", "complete"}, written step by step: a trace may be larger than memory."""
     from inspector.load import open_trace, state_of
+    from traces.frames import json_bytes
 
     table = open_trace(path)
     first, stop = _range(table, steps)
@@ -207,7 +208,7 @@ def _print_json(path: str, steps: tuple[int | None, int | None]) -> int:
     for begin in range(first, stop, _BATCH):
         for step in table.plain(begin, min(begin + _BATCH, stop)):
             if step is not None:
-                out.write(separator + json.dumps(step))
+                out.write(separator + json_bytes(step).decode("ascii"))  # an infinite number is null
                 separator = ","
     notes = [{"before_step": at, **note} for at, note in table.notes(first, stop if stop < table.steps else None)]
     rest = {"notes": notes, "complete": table.complete, "problems": state_of(table)}

@@ -25,10 +25,15 @@ END = {"note": {"kind": "end"}}
 
 
 def events(path: Path) -> list[tuple[str, Any]]:
+    """What is in a trace, numbers that JSON does not have as None."""
     found = list(Reader(Source(path)).events())
-    return [(k, {n: None if isinstance(x, float) and math.isnan(x) else
-                 tuple(None if isinstance(i, float) and math.isnan(i) else i for i in x) if isinstance(x, tuple) else x
-                 for n, x in v.items() if n != "started_at"}) for k, v in found]  # fmt: skip
+    return [(kind, {n: known(x) for n, x in value.items() if n != "started_at"}) for kind, value in found]
+
+
+def known(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(map(known, x))
+    return None if isinstance(x, float) and not math.isfinite(x) else x
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

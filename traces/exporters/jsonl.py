@@ -1,13 +1,14 @@
-"""A step trace as JSON Lines: the interchange text form, which `import jsonl` reads back without loss."""
+"""A step trace as JSON Lines: the interchange text form, which `import jsonl` reads back without loss, but for
+infinite numbers: JSON has none, and they become null."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from traces.frames import json_bytes
 from traces.table import Chunk, Table
 
 
@@ -40,4 +41,4 @@ def _in_file_order(chunk: Chunk) -> Iterator[dict[str, Any]]:
 
 
 def _json(value: dict[str, Any]) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return json_bytes(value).decode("ascii")

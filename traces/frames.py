@@ -47,15 +47,15 @@ def pack(kind: int, count: int, payload: bytes) -> bytes:
 
 def pack_json(kind: int, value: Dict[str, Any]) -> bytes:
     """A RUN, NOTE or END frame. NaN and infinity become null: JSON has neither."""
-    return pack(kind, 1, json_bytes(value))
+    return pack(kind, 1, json_text(value).encode("ascii"))
 
 
-def json_bytes(value: Any) -> bytes:
-    """Compact UTF-8 JSON of plain data; half characters (lone surrogates) are escaped, non-finite numbers are null."""
+def json_text(value: Any) -> str:
+    """Compact ASCII JSON of plain data; NaN and infinity are null."""
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False).encode("ascii")
+        return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

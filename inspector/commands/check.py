@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +85,10 @@ def _check(path: str, rules: list[Rule], args: argparse.Namespace) -> int:
 
 
 def _tell(path: str, table: Table, report: Report, args: argparse.Namespace) -> int:
+    from traces.frames import json_text
+
     if args.json:
-        print(json.dumps(as_json(path, table, report)))
+        print(json_text(as_json(path, table, report)))
     else:
         print_report(path, table, report, every=args.all)
     return {"fail": NO, "unknown": UNDECIDED}.get(report.verdict, FINE)

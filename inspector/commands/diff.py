@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare; the exit code is the verdict."""
     from inspector.record_set import sides_of
     from traces.diff import as_json, compare
-    from traces.frames import json_bytes
+    from traces.frames import json_text
 
     fail_on = _fail_on(args.fail_on)
     effect = _effect(args.min_effect)
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
         write(args.html, comparison(diff, fail_on, base, new, binary), [])
     if args.json:
-        print(json_bytes({**as_json(diff, fail_on), "binary": binary}).decode("ascii"))
+        print(json_text({**as_json(diff, fail_on), "binary": binary}))
     else:
         for line in lines(diff, fail_on, base, new, args.all, binary):
             print(line)

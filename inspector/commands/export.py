@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 from inspector.commands.show import step_range
-from inspector.output import Older, replacing
+from traces.replacing import Older, replacing
 
 if TYPE_CHECKING:
     from traces.table import Table

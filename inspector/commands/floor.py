@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     """Print it; 0."""
     from engine.errors import EngineError
     from inspector.cli import UsageError
+    from traces.frames import json_text
 
     if args.context < 0:
         raise UsageError(f"--context is {args.context}; it is 0 or more rows")
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         report = figures(args)
     except EngineError as error:
         raise UsageError(str(error)) from None
-    for line in [json.dumps(report)] if args.json else lines(report):
+    for line in [json_text(report)] if args.json else lines(report):
         print(line)
     return 0
 

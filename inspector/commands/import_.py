@@ -115,14 +115,14 @@ def _import_gdb(log: str, probe: str, out: str) -> int:
     from gdb_scripts.backends.plain import convert
     from gdb_scripts.probe import ProbeError, load
     from inspector.cli import UsageError
-    from traces.importers.jsonl import whole_or_nothing
     from traces.importers.log import name_of
+    from traces.replacing import replacing
 
     try:
         spec = load(probe)
     except ProbeError as error:
         raise UsageError(str(error)) from None
-    with _lines(log) as lines, whole_or_nothing(out) as partial:
+    with _lines(log) as lines, replacing(out) as partial:
         session = convert(lines, spec, partial)
         if session.problems:
             raise UsageError(session.problems[0])

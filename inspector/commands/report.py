@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from inspector.output import Older, replacing
+from traces.replacing import Older, replacing
 
 if TYPE_CHECKING:
     from inspector.report.comparison import Comparison
@@ -81,7 +81,7 @@ def _compared(base_words: list[str], new_words: list[str], output: str) -> None:
 
 
 def write(path: str, comparison: Comparison | None, subjects: list[Subject]) -> None:
-    """The page, to a file or with - to standard output. Raises UsageError where `path` is not a page of ours."""
+    """The page, to a file or with - to standard output. Raises TraceError where `path` is not a page of ours."""
     from inspector.report.page import page
 
     html = page(comparison, subjects)

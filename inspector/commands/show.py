@@ -198,21 +198,21 @@ def pad(text: str, width: int) -> str:
 def _print_json(path: str, steps: tuple[int | None, int | None]) -> int:
     """{"run", "steps", "notes", "complete"}, written step by step: a trace may be larger than memory."""
     from inspector.load import open_trace, state_of
-    from traces.frames import json_bytes
+    from traces.frames import json_text
 
     table = open_trace(path)
     first, stop = _range(table, steps)
     out = sys.stdout
-    out.write('{"run":' + json.dumps(table.runs[0].facts) + ',"steps":[')
+    out.write('{"run":' + json_text(table.runs[0].facts) + ',"steps":[')
     separator = ""
     for begin in range(first, stop, _BATCH):
         for step in table.plain(begin, min(begin + _BATCH, stop)):
             if step is not None:
-                out.write(separator + json_bytes(step).decode("ascii"))  # an infinite number is null
+                out.write(separator + json_text(step))
                 separator = ","
     notes = [{"before_step": at, **note} for at, note in table.notes(first, stop if stop < table.steps else None)]
     rest = {"notes": notes, "complete": table.complete, "problems": state_of(table)}
     if len(table.runs) > 1:
         rest["runs"] = [{"first_step": r.first_step, **r.facts} for r in table.runs]
-    out.write("]," + json.dumps(rest)[1:] + "\n")
+    out.write("]," + json_text(rest)[1:] + "\n")
     return 0

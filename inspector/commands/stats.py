@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from inspector.text import visible
@@ -33,12 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print them; 0."""
     from inspector.load import open_trace, state_of
+    from traces.frames import json_text
     from traces.metrics import stats
 
     table = open_trace(args.trace)
     figures = stats(table)
     if args.json:
-        print(json.dumps({"trace": args.trace, **figures}))
+        print(json_text({"trace": args.trace, **figures}))
         return 0
     for line in lines(figures):
         print(line)

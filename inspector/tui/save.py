@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
@@ -12,6 +11,7 @@ from inspector import film
 from inspector.text import visible
 from inspector.tui import reel
 from inspector.tui.pages import DAMAGED
+from traces.frames import json_text
 from traces.writer import TraceError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def as_text(table: Table, first: int, stop: int, texts: Texts, width: int = 120)
 
 def as_json(table: Table, number: int, texts: Texts) -> str:
     """One step with every recorded field, as `show --json` has it; null where it is damaged."""
-    return json.dumps(_batch(table, number, number + 1, texts)[0])
+    return json_text(_batch(table, number, number + 1, texts)[0])
 
 
 def write_csv(table: Table, first: int, stop: int, texts: Texts, out: TextIO, go_on: GoOn) -> None:
@@ -85,10 +85,10 @@ def _cell(value: Any, i: int | None) -> Any:
 
 def write_json(table: Table, first: int, stop: int, texts: Texts, out: TextIO, go_on: GoOn) -> None:
     """{"run", "steps"} as `show --json` has them, the run of step `first`."""
-    out.write('{"run":' + json.dumps(table.run_at(first).facts) + ',"steps":[')
+    out.write('{"run":' + json_text(table.run_at(first).facts) + ',"steps":[')
     separator = ""
     for step in _steps(table, first, stop, texts, go_on):
-        out.write(separator + "\n" + json.dumps(step))
+        out.write(separator + "\n" + json_text(step))
         separator = ","
     out.write("\n]}\n")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from traces.frames import json_bytes
+from traces.frames import json_text
 from traces.table import Chunk, Table
 
 
@@ -41,4 +41,4 @@ def _in_file_order(chunk: Chunk) -> Iterator[dict[str, Any]]:
 
 
 def _json(value: dict[str, Any]) -> str:
-    return json_bytes(value).decode("ascii")
+    return json_text(value)

@@ -20,8 +20,11 @@ from urllib.parse import quote
 import numpy as np
 
 from traces.fields import FIELDS, FINISH_NAMES, PHASE_NAMES, Column
+from traces.frames import json_text
+from traces.replacing import Older, replacing
 from traces.table import Chunk, Run, Table
 
+_OLDER = Older("a Parquet file", b"PAR1")
 _LONGEST = 100
 _NAMES = {"phase": PHASE_NAMES, "finish": {code: name for code, name in FINISH_NAMES.items() if code}}
 
@@ -39,20 +42,13 @@ def write(table: Table, folder: str, first: int = 0, stop: int | None = None) ->
         path = file_of(table, run, folder)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         schema = _schema(table, run, number)
-        partial = f"{path}.{os.getpid()}.part"
-        try:
-            with pq.ParquetWriter(
-                partial, schema, compression="zstd", compression_level=1, **_encodings(run)
-            ) as writer:
-                for chunk in table.chunks(begin, end):
-                    if chunk.run is run:
-                        batch = _batch(chunk, schema, table.path, number)
-                        writer.write_batch(batch)
-                        written += batch.num_rows
-            os.replace(partial, path)
-        finally:
-            if os.path.exists(partial):
-                os.unlink(partial)
+        options: Any = {"compression": "zstd", "compression_level": 1, **_encodings(run)}
+        with replacing(path, _OLDER) as partial, pq.ParquetWriter(partial, schema, **options) as writer:
+            for chunk in table.chunks(begin, end):
+                if chunk.run is run:
+                    batch = _batch(chunk, schema, table.path, number)
+                    writer.write_batch(batch)
+                    written += batch.num_rows
     return written
 
 
@@ -84,7 +80,7 @@ def _schema(table: Table, run: Run, number: int) -> Any:
         pa.field("step", pa.int64()),
         *(pa.field(column.name, _type(column)) for column in _columns(run)),
     ]
-    facts = json.dumps(run.facts).encode()
+    facts = json_text(run.facts).encode()
     name = os.path.basename(table.path).encode(errors="backslashreplace")
     return pa.schema(columns, metadata={b"stepscope.run": facts, b"stepscope.trace": name})
 

@@ -10,11 +10,11 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from traces import fields, frames
+from traces import fields
 from traces.fields import FieldError
+from traces.replacing import replacing
 from traces.writer import TraceError, TraceWriter
 
 Line = tuple[int, str, dict[str, Any]]
@@ -37,7 +37,7 @@ def import_jsonl(path: str | os.PathLike[str], out: str | os.PathLike[str], name
     """
     name = name or os.fspath(path)
     runs = _survey(path, name)
-    with whole_or_nothing(out) as partial, open(path, "rb") as source:
+    with replacing(out) as partial, open(path, "rb") as source:
         lines = _lines(source, name)
         next(lines)
         writer = TraceWriter(partial, runs[0].facts, flush="interval", interval_ms=1000.0)
@@ -51,30 +51,6 @@ def import_jsonl(path: str | os.PathLike[str], out: str | os.PathLike[str], name
             else:
                 writer.leave_unfinished()
     return steps
-
-
-@contextmanager
-def whole_or_nothing(out: str | os.PathLike[str]) -> Iterator[str]:
-    """A file beside `out` to write the trace to; it takes out's place only when nothing went wrong.
-
-    Raises TraceError where `out` is a file that is not a step trace, or cannot be written.
-    """
-    out = os.fspath(out)
-    if os.path.lexists(out) and not os.path.isfile(out):
-        yield out  # a device, or a directory, which the writer refuses in its own words
-        return
-    if os.path.isfile(out):
-        with open(out, "rb") as old:
-            start = old.read(len(frames.MAGIC))
-        if start and start != frames.MAGIC:
-            raise TraceError(f"{out}: exists and is not a step trace; choose another name or remove it")
-    partial = f"{out}.{os.getpid()}.part"
-    try:
-        yield partial
-        os.replace(partial, out)
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
 
 
 def _write(writer: TraceWriter, lines: Iterator[Line], runs: list[_Run], name: str) -> bool:

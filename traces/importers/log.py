@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TextIO
 
 from traces import fields
-from traces.importers.jsonl import whole_or_nothing
+from traces.replacing import replacing
 from traces.writer import TraceError, TraceWriter
 
 MAX_LINE = 64 << 20
@@ -75,7 +75,7 @@ def import_log(
     reader makes the importer for a trace; what names the engine, for the run's facts; name the log, for errors.
     Raises TraceError where the log cannot be read or holds nothing that the importer knows; `out` is then untouched.
     """
-    with opened(path) as source, whole_or_nothing(out) as partial:
+    with opened(path) as source, replacing(out) as partial:
         trace = LogTrace(partial, name or name_of(path), what)
         try:
             importer = reader(trace)

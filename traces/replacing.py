@@ -1,4 +1,4 @@
-"""Files that verbs write: in their place only when whole, and never in the place of somebody's work."""
+"""Files in their place only when whole, and never in the place of somebody's work: traces, exports, reports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
+
+from traces import frames
+from traces.writer import TraceError
 
 
 class Older(NamedTuple):
@@ -16,22 +19,24 @@ class Older(NamedTuple):
     mark: bytes = b""
 
 
+TRACE = Older("a step trace", frames.MAGIC)
+
+
 @contextmanager
-def replacing(path: str, older: Older) -> Iterator[str]:
-    """A file beside `path`, which takes its place when all is written.
+def replacing(path: str | os.PathLike[str], older: Older = TRACE) -> Iterator[str]:
+    """A file beside `path` to write to, which takes its place only when nothing went wrong.
 
-    Raises UsageError where another kind of file is there: a trace, or anything else, is somebody's work.
+    Raises TraceError where another kind of file is there: a trace, or anything else, is somebody's work.
     """
-    from inspector.cli import UsageError
-
+    path = os.fspath(path)
     if os.path.lexists(path) and not os.path.isfile(path):
         yield path  # a device, or a folder, which cannot be opened and says so
         return
-    if os.path.isfile(path) and os.path.getsize(path):
+    if os.path.isfile(path):
         with open(path, "rb") as old:
             begins = old.read(200)
-        if not begins.startswith(older.start) or older.mark not in begins:
-            raise UsageError(f"{path}: exists and is not {older.words}; choose another name or remove it")
+        if begins and not (begins.startswith(older.start) and older.mark in begins):
+            raise TraceError(f"{path}: exists and is not {older.words}; choose another name or remove it")
     partial = f"{path}.{os.getpid()}.part"
     try:
         yield partial

@@ -29,6 +29,8 @@ examples:
   stepscope record-set -n 10 -o set --base 'build/a …' --new 'build/b …' && stepscope diff set
 """
 FAIL_ON = ("tokens", "state", "layers", "time", "slower")
+ABOUT = ("tokens", "state")
+"""What a verdict is about where nothing else is said"""
 _CODES = {"same": 0, "differs": 1, "cannot-decide": 3}
 _SHOWN = 8
 
@@ -40,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         metavar="WHAT",
-        default="tokens,state",
-        help=f"what the verdict and the exit code are about: {', '.join(FAIL_ON)} (default tokens,state)",
+        default=",".join(ABOUT),
+        help=f"what the verdict and the exit code are about: {', '.join(FAIL_ON)} (default {','.join(ABOUT)})",
     )
     parser.add_argument(
         "--min-effect", metavar="PERCENT", type=float, default=3.0, help="the smallest change of a time that counts (3)"
@@ -86,7 +88,7 @@ def print_comparison(base: list[str], new: list[str]) -> None:
     """The screen of text of two sides, by tokens and state."""
     from traces.diff import compare
 
-    for line in lines(compare(_opened(base), _opened(new)), ["tokens", "state"], base, new, False, None):
+    for line in lines(compare(_opened(base), _opened(new)), list(ABOUT), base, new, False, None):
         print(line)
 
 

@@ -26,7 +26,6 @@ examples:
   stepscope report old-*.steps --against new-*.steps -o builds.html
 """
 _OLDER = Older("a report of stepscope's", b"<!doctype html>", b'content="stepscope')
-_FAIL_ON = ["tokens", "state"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +63,7 @@ def need_plots() -> None:
 
 
 def _compared(base_words: list[str], new_words: list[str], output: str) -> None:
+    from inspector.commands.diff import ABOUT
     from inspector.load import open_trace
     from inspector.record_set import sides_of
     from inspector.report.comparison import comparison
@@ -77,7 +77,7 @@ def _compared(base_words: list[str], new_words: list[str], output: str) -> None:
         [(path, table) for path, table in side for _ in table.runs][at]
         for side, at in zip(sides, diff.pair, strict=True)
     ]
-    write(output, comparison(diff, _FAIL_ON, base, new, None), [read(path, table) for path, table in shown])
+    write(output, comparison(diff, list(ABOUT), base, new, None), [read(path, table) for path, table in shown])
 
 
 def write(path: str, comparison: Comparison | None, subjects: list[Subject]) -> None:

@@ -47,6 +47,8 @@ class Page:
     steps: list[list[tuple[int, int | None]]] = field(default_factory=list)
 
 
+BETWEEN = " │ "
+"""Stands between what a head says on one line"""
 LEFT_TO_RIGHT = "\u200e"
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
 
@@ -72,6 +74,13 @@ def fit(text: str, width: int, right: bool = False) -> str:
         text += LEFT_TO_RIGHT
     blank = " " * (width - size)
     return blank + text if right else text + blank
+
+
+def tail(path: str, width: int) -> str:
+    """A path in at most `width` cells: one that is longer gives way from its left."""
+    if cell_len(path) <= width:
+        return path
+    return "…" + path[1 - width :] if path.isascii() else fit(path, width)
 
 
 def bar(share: float, width: int) -> str:

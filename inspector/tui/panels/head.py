@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.cells import cell_len
-
 from inspector import facts, film
 from inspector.text import visible
 from inspector.tui.lines import (
+    BETWEEN,
     DIM,
     FAIL,
     GOOD,
@@ -19,14 +18,13 @@ from inspector.tui.lines import (
     Line,
     Part,
     clip,
-    fit,
     joined,
     length,
     plural,
+    tail,
 )
 from inspector.tui.model import Snapshot, State
 
-BETWEEN = " │ "
 ONE_LINE_OF_FIGURES = 150
 """Screens as wide as this have what is counted and what is timed on one line."""
 
@@ -36,13 +34,13 @@ def height_for(width: int, height: int) -> int:
     return 1 if height < 10 else 2 if height < 18 else 3 if width >= ONE_LINE_OF_FIGURES else 4
 
 
-def head(snapshot: Snapshot, state: State, tail: str, width: int, height: int, step: int) -> list[Line]:
-    """The head's lines. tail: what waits below, or the answer to the last key. step: the one whose run is told."""
+def head(snapshot: Snapshot, state: State, said: str, width: int, height: int, step: int) -> list[Line]:
+    """The head's lines. said: what waits below, or the answer to the last key. step: the one whose run is told."""
     first = _state_line(snapshot.path, state, width)
     if height == 1:
-        said = joined(" ", [[(f" {snapshot.steps:,} steps", STRONG)], *_tail_and_verdict(snapshot, tail)])
-        return [clip([first[0], *said], width)]
-    figures = [_counts(snapshot, tail), _times(snapshot)]
+        counted = joined(" ", [[(f" {snapshot.steps:,} steps", STRONG)], *_said_and_verdict(snapshot, said)])
+        return [clip([first[0], *counted], width)]
+    figures = [_counts(snapshot, said), _times(snapshot)]
     if width >= ONE_LINE_OF_FIGURES:
         figures = [[*figures[0], *figures[1]]]
     return [first, *(_fitting(parts, width) for parts in (*figures, _run(snapshot.run_facts(step))))][:height]
@@ -52,11 +50,8 @@ def _state_line(path: str, state: State, width: int) -> Line:
     """The state, the file and what there is to say about them; a long path gives way from its left."""
     word: Part = (f" {state.word} ", SIGNS[state.weight])
     detail: Line = [(BETWEEN + visible(state.detail), state.weight)] if state.detail else []
-    name = visible(path)
     room = max(12, width - length([word, *detail]) - 1)
-    if cell_len(name) > room:
-        name = "…" + name[-(room - 1) :] if name.isascii() else fit(name, room)
-    return [word, (" " + name, STRONG), *detail]
+    return [word, (" " + tail(visible(path), room), STRONG), *detail]
 
 
 def _fitting(parts: list[Line], width: int) -> Line:
@@ -66,9 +61,9 @@ def _fitting(parts: list[Line], width: int) -> Line:
     return clip([(" ", DIM), *joined(BETWEEN, parts)], width)
 
 
-def _counts(snapshot: Snapshot, tail: str) -> list[Line]:
+def _counts(snapshot: Snapshot, said: str) -> list[Line]:
     """Steps and verdict; what waits to be judged; what was lost, which must stay 0."""
-    parts: list[Line] = [[(f"{snapshot.steps:,} steps", STRONG)], *_tail_and_verdict(snapshot, tail)]
+    parts: list[Line] = [[(f"{snapshot.steps:,} steps", STRONG)], *_said_and_verdict(snapshot, said)]
     if snapshot.damage:
         parts.append([(f"✗ {plural(len(snapshot.damage), 'damaged place')}", FAIL)])
     waiting = snapshot.steps - snapshot.verdicts.judged
@@ -79,8 +74,8 @@ def _counts(snapshot: Snapshot, tail: str) -> list[Line]:
     return parts
 
 
-def _tail_and_verdict(snapshot: Snapshot, tail: str) -> list[Line]:
-    parts: list[Line] = [[(tail, UNKNOWN)]] if tail else []
+def _said_and_verdict(snapshot: Snapshot, said: str) -> list[Line]:
+    parts: list[Line] = [[(said, UNKNOWN)]] if said else []
     verdicts = snapshot.verdicts
     if verdicts.failed:
         parts.append([(f"✗ {plural(verdicts.failed, 'failure')}", FAIL)])

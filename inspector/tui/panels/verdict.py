@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len
-
 from inspector import facts
+from inspector.commands.diff import ABOUT
 from inspector.text import visible
 from inspector.tui.aligned import Place
 from inspector.tui.comparing import Compared, Progress
 from inspector.tui.lines import (
+    BETWEEN,
     DIM,
     FAIL,
     GOOD,
@@ -22,12 +22,10 @@ from inspector.tui.lines import (
     fit,
     joined,
     length,
+    tail,
     wrap,
 )
 
-FAIL_ON = ("tokens", "state")
-"""What the word is about, as `stepscope diff` has it where nothing else is said"""
-BETWEEN = " │ "
 _ROLE = {"same": GOOD, "differs": FAIL, "cannot-decide": UNKNOWN}
 _SIGN = {"same": "✓", "differs": "✗", "cannot-decide": "?"}
 
@@ -42,7 +40,7 @@ def head(progress: Progress, now: float, place: Place | None, said: str, width: 
     word, role = state(progress)
     first: Line = [(f" {word} ", SIGNS[role]), (" ", PLAIN)]
     room = (width - length(first) - len(" → ")) // 2
-    names = " → ".join(_tail(_side(progress, side), room) for side in (0, 1))
+    names = " → ".join(tail(_side(progress, side), room) for side in (0, 1))
     if height == 1:
         return [clip([*first, (said or names, PLAIN)], width)]
     if progress.compared is None:
@@ -63,7 +61,7 @@ def state(progress: Progress) -> tuple[str, str]:
         return "NOT COMPARED", FAIL
     if progress.compared is None:
         return "COMPARING", UNKNOWN
-    verdict = progress.compared.diff.verdict(FAIL_ON)
+    verdict = progress.compared.diff.verdict(ABOUT)
     return verdict.replace("-", " ").upper(), _ROLE[verdict]
 
 
@@ -74,13 +72,6 @@ def _side(progress: Progress, side: int) -> str:
         more = f" (of {chosen.runs} runs)" if chosen.runs > 1 else ""
         return visible(chosen.path) + more
     return visible(paths[0]) + (f" (of {len(paths)})" if len(paths) > 1 else "")
-
-
-def _tail(words: str, room: int) -> str:
-    """A long path gives way from its left."""
-    if cell_len(words) <= room:
-        return words
-    return "…" + words[1 - room :] if words.isascii() else fit(words, room)
 
 
 def _waiting(progress: Progress, now: float) -> str:

@@ -12,6 +12,7 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Footer
 
+from inspector.commands.diff import ABOUT, lines
 from inspector.tui import keys, places
 from inspector.tui.aligned import beyond
 from inspector.tui.comparing import Compared, Comparison
@@ -136,12 +137,10 @@ class DiffScreen(Screen[None]):
         self.query_one("#report", Panel).show(self._report)
 
     def _report(self, width: int, height: int) -> Page:
-        from inspector.commands.diff import lines
-
         compared, progress = self._compared, self.comparison.progress
         if compared is None:
             return Page()
-        words = lines(compared.diff, list(verdict.FAIL_ON), list(progress.base), list(progress.new), False, None)
+        words = lines(compared.diff, list(ABOUT), list(progress.base), list(progress.new), False, None)
         return Page(lines=[part for i, line in enumerate(words) for part in wrap([(line, _weight(i, line))], width)])
 
     def _show_head(self) -> None:

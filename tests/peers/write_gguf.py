@@ -2,9 +2,10 @@
 
     python write_gguf.py MODEL_FOLDER OUT.gguf [WINDOW]
 
-Needs the `gguf` package. The weights go over as float32, unchanged in value; the tokenizer's entries go over so that a
-reader accepts the file, but the tests feed ids and do not rely on its splitting. With WINDOW the same weights go under
-the name of an architecture that has window layers: its answers mean nothing, its caches are of another class.
+Needs the `gguf` package, whose table names the tensors. The weights go over as float32, unchanged in value; the
+tokenizer's entries go over so that a reader accepts the file, but the tests feed ids and do not rely on its splitting.
+With WINDOW the same weights go under the name of an architecture that has window layers: its answers mean nothing, its
+caches are of another class.
 """
 
 from __future__ import annotations
@@ -17,27 +18,15 @@ from typing import Any
 import gguf
 import numpy as np
 
-LAYER = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
 WITH_WINDOWS, NOT_IN_IT = "cohere2", ("q_norm", "k_norm", "post_attention_layernorm")
-WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
 def main(model: Path, out: Path, window: int | None = None) -> None:
     """Write the file."""
     config = json.loads((model / "config.json").read_text())
-    writer = gguf.GGUFWriter(str(out), WITH_WINDOWS if window else config["model_type"])
+    arch = WITH_WINDOWS if window else config["model_type"]
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[arch.upper()], config["num_hidden_layers"])
+    writer = gguf.GGUFWriter(str(out), arch)
     if window:
         writer.add_sliding_window(window)
         writer.add_logit_scale(1.0)
@@ -58,7 +47,7 @@ def main(model: Path, out: Path, window: int | None = None) -> None:
     add_vocabulary(writer, json.loads((model / "tokenizer.json").read_text()), config)
     for name, values in tensors(model / "model.safetensors"):
         if not (window and any(part in name for part in NOT_IN_IT)):
-            writer.add_tensor(gguf_name(name), values)
+            writer.add_tensor(names.get_name(name, (".weight",)), values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -82,15 +71,6 @@ def add_vocabulary(writer: Any, tokenizer: dict[str, Any], config: dict[str, Any
     writer.add_eos_token_id(config["eos_token_id"])
     writer.add_bos_token_id(config["bos_token_id"])
     writer.add_add_bos_token(False)
-
-
-def gguf_name(name: str) -> str:
-    """`model.layers.3.mlp.up_proj.weight` is `blk.3.ffn_up.weight`."""
-    stem, _, kind = name.rpartition(".")
-    if stem in WHOLE:
-        return f"{WHOLE[stem]}.{kind}"
-    layer, _, part = stem.removeprefix("model.layers.").partition(".")
-    return f"blk.{layer}.{LAYER[part]}.{kind}"
 
 
 def tensors(path: Path) -> list[tuple[str, Any]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import torch
 import transformers
-from make_llama3 import FOLDER, PROMPT_LENGTHS, answer
+from answers import draw_prompts, roughen, write_model
 
 SHAPE = {
     "hidden_size": 48,
@@ -82,20 +81,8 @@ def main() -> None:
     for seed, (name, make) in enumerate(MODELS.items()):
         torch.manual_seed(seed)
         model = make().eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.copy_((parameter + 0.3 * torch.randn_like(parameter)).bfloat16().float())
-            prompts = [torch.randint(3, 320, (n,), generator=generator).tolist() for n in PROMPT_LENGTHS]
-            runs = [answer(model, prompt) for prompt in prompts]
-        model.bfloat16().save_pretrained(FOLDER / name)
-        expected = {
-            "model": name,
-            "weights_dtype": "bfloat16",
-            "note": "pure argmax greedy (no repetition penalty, no EOS stop), KV cache",
-            "oracle": f"transformers {transformers.__version__}, torch {torch.__version__}, attn eager, CPU",
-            "runs": runs,
-        }
-        (FOLDER / f"{name}.expected.json").write_text(json.dumps(expected) + "\n")
+        roughen(model, 0.3, torch.bfloat16)
+        write_model(name, model, torch.bfloat16, draw_prompts(generator, 320))
 
 
 if __name__ == "__main__":

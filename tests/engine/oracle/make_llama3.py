@@ -7,11 +7,9 @@ from pathlib import Path
 
 import torch
 import transformers
+from answers import FOLDER, draw_prompts, roughen, write_model
 
-FOLDER = Path(__file__).parent
 NAME = "tiny-llama3-f16-untied"
-PROMPT_LENGTHS = (3, 40, 300)
-N_GREEDY = 24
 
 
 def make_model() -> transformers.LlamaForCausalLM:
@@ -42,30 +40,8 @@ def make_model() -> transformers.LlamaForCausalLM:
         attn_implementation="eager",
     )
     model = transformers.LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_((parameter + 0.08 * torch.randn_like(parameter)).half().float())
+    roughen(model, 0.08, torch.float16)
     return model
-
-
-def answer(model: transformers.LlamaForCausalLM, prompt: list[int]) -> dict[str, object]:
-    """What the model says after a prompt, in float32."""
-    run: dict[str, list[float]] = {"greedy": [], "step_max_logit": [], "step_margin": []}
-    out = model(torch.tensor([prompt]), use_cache=True, output_hidden_states=True)
-    first, hidden = out.logits[0, -1], out.hidden_states
-    for _ in range(N_GREEDY):
-        best = out.logits[0, -1].topk(2)
-        run["greedy"].append(int(best.indices[0]))
-        run["step_max_logit"].append(round(float(best.values[0]), 6))
-        run["step_margin"].append(round(float(best.values[0] - best.values[1]), 6))
-        out = model(best.indices[:1][None], past_key_values=out.past_key_values, use_cache=True)
-    return {
-        "compute_dtype": "float32",
-        "prompt": prompt,
-        **run,
-        "prefill_last_logits_first16": [round(float(x), 6) for x in first[:16]],
-        "hidden_state_l2_last_token": [round(float(h[0, -1].norm()), 6) for h in hidden],
-    }
 
 
 def in_the_older_spelling(config: Path) -> None:
@@ -80,21 +56,9 @@ def in_the_older_spelling(config: Path) -> None:
 
 def main() -> None:
     """Write the model directory and the expected answers beside it."""
-    model = make_model()
-    generator = torch.Generator().manual_seed(1)
-    prompts = [torch.randint(3, 384, (n,), generator=generator).tolist() for n in PROMPT_LENGTHS]
-    with torch.no_grad():
-        runs = [answer(model, prompt) for prompt in prompts]
-    model.half().save_pretrained(FOLDER / NAME)
+    prompts = draw_prompts(torch.Generator().manual_seed(1), 384)
+    write_model(NAME, make_model(), torch.float16, prompts)
     in_the_older_spelling(FOLDER / NAME / "config.json")
-    expected = {
-        "model": NAME,
-        "weights_dtype": "float16",
-        "note": "pure argmax greedy (no repetition penalty, no EOS stop), KV cache",
-        "oracle": f"transformers {transformers.__version__}, torch {torch.__version__}, attn eager, CPU",
-        "runs": runs,
-    }
-    (FOLDER / f"{NAME}.expected.json").write_text(json.dumps(expected) + "\n")
 
 
 if __name__ == "__main__":

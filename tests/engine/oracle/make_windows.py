@@ -4,13 +4,10 @@ do not.
 
 from __future__ import annotations
 
-import json
-
 import torch
 import transformers
-from make_llama3 import FOLDER, answer
+from answers import draw_prompts, roughen, write_model
 
-PROMPT_LENGTHS = (3, 40, 300)
 SHAPE = {
     "hidden_size": 48,
     "intermediate_size": 64,
@@ -50,21 +47,8 @@ def main() -> None:
     for name, make in (("tiny-mistral-f16-window", mistral), ("tiny-qwen3-f16-window", qwen3)):
         torch.manual_seed(7)
         model = make().eval()
-        generator = torch.Generator().manual_seed(1)
-        prompts = [torch.randint(3, 192, (n,), generator=generator).tolist() for n in PROMPT_LENGTHS]
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.copy_((parameter + 0.12 * torch.randn_like(parameter)).half().float())
-            runs = [answer(model, prompt) for prompt in prompts]
-        model.half().save_pretrained(FOLDER / name)
-        expected = {
-            "model": name,
-            "weights_dtype": "float16",
-            "note": "pure argmax greedy (no repetition penalty, no EOS stop), KV cache",
-            "oracle": f"transformers {transformers.__version__}, torch {torch.__version__}, attn eager, CPU",
-            "runs": runs,
-        }
-        (FOLDER / f"{name}.expected.json").write_text(json.dumps(expected) + "\n")
+        roughen(model, 0.12, torch.float16)
+        write_model(name, model, torch.float16, draw_prompts(torch.Generator().manual_seed(1), 192))
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ class _WithSlot(Memory):
 
     def __init__(self, memory: Memory, slot: int) -> None:
         self._memory, self._slot = memory, slot
-        self.errors, self.read_block = memory.errors, memory.read_block  # type: ignore[method-assign]
+        self.errors, self.read_block = memory.errors, memory.read_block
 
     def read_variable(self, key: str, size: int) -> bytes:
         if key == "$" + SLOT:

@@ -108,6 +108,11 @@ def pid() -> int:
     return int(gdb.selected_inferior().pid)
 
 
+def was_killed() -> bool:
+    """Whether a signal ended the program that ran last: neither its own exit, nor `detach`, nor gdb's `kill`."""
+    return gdb.convenience_variable("_exitsignal") is not None
+
+
 def thread() -> int:
     """The thread that stopped, 0 where there is none."""
     selected = gdb.selected_thread()
@@ -418,7 +423,7 @@ class GdbMemory(Memory):
     def at(self, here: Here) -> "GdbMemory":
         """As it is at this hit."""
         self._here = here
-        self.read_block = gdb.selected_inferior().read_memory  # type: ignore[method-assign]
+        self.read_block = gdb.selected_inferior().read_memory
         return self
 
     def read_scalars(self, wanted: Tuple[Load, ...]) -> Sequence[Any]:
@@ -612,7 +617,7 @@ class Stop(gdb.Breakpoint):  # type: ignore[misc]
 
 
 def on_exit(action: Callable[[Optional[int]], None]) -> None:
-    """Call action(exit code or None) when the program ends."""
+    """Call action(exit code) when the program ends; None where a signal ended it, or where gdb let go of it."""
     act = guarded(action)
     gdb.events.exited.connect(lambda event: act(getattr(event, "exit_code", None)))
 

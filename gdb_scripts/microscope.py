@@ -80,13 +80,14 @@ class Microscope:
             self.baseline.begin_again()
 
     def program_ended(self, code: Optional[int]) -> None:
-        """The program exited by itself, or was ended by a signal (no code)."""
+        """The program exited by itself, or was ended by a signal (no code); or gdb let go of it, as at `detach`."""
+        word = "ended" if code is not None or host.was_killed() else "was left"
         if self.backend is not None:
             self.backend.ended()
         if self.session is not None:
-            self._process_over(self.session, is_whole=code == 0)
+            self._process_over(self.session, is_whole=code == 0, word=word)
             if not self.session.steps:
-                host.say("stepscope: the program ended and probe %s saw no step" % self.session.probe.name)
+                host.say("stepscope: the program %s and probe %s saw no step" % (word, self.session.probe.name))
         self._pid = self._thread = 0  # what comes next is another process, and this one's end is told
 
     def gdb_ends(self) -> None:

@@ -378,6 +378,24 @@ def test_a_batch_ends_with_1_where_a_rule_stops_it(tmp_path: Path, spec: Path) -
     assert [line.partition(":")[0] for line in told(done.stdout)] == ["KV03 step 0 seq 0"], "the stop, and no more"
 
 
+@pytest.mark.parametrize(
+    ("commands", "arguments", "word"),
+    [
+        (["break forward if token == 12", "run", "detach"], [], "was left"),
+        (["break forward if token == 12", "run", "kill"], [], "was left"),
+        (["run"], ["2", "7"], "ended"),
+        (["run"], ["2", "-1"], "ended"),
+    ],
+    ids=["detach", "kill", "exit", "signal"],
+)
+def test_a_program_that_gdb_let_go_of_has_not_ended(
+    tmp_path: Path, spec: Path, commands: list[str], arguments: list[str], word: str
+) -> None:
+    program = compiled(tmp_path, ENGINE, "-g", "-O1")
+    done = gdb([f"stepscope probe {spec}", "stepscope break-on any", *commands], program, arguments)
+    assert told(done.stdout) == [f"the program {word} after 3 steps; rules: pass"]
+
+
 # -- whatever goes wrong in our own code -------------------------------------------------------------------------------
 
 HANDLERS = """

@@ -34,8 +34,14 @@ from engine.weights import (
 DEMO_MODEL = Path(__file__).parent / "demo"
 """The folder of the embedded model."""
 
-PREFILL_CHUNK = 256
-"""Tokens of a prompt that go through the layers together: bounds the memory of scores and activations."""
+PREFILL_CHUNK = 512
+"""Tokens of a prompt that go through the layers together: bounds the memory of activations."""
+
+QUERY_BLOCK = 128
+"""Tokens of a prompt that attend together: bounds the memory of scores, and spares most of those in the future."""
+
+CACHED_ROWS = 32
+"""Rows of activations that stay in the processor's cache while several passes go over them."""
 
 
 class Timer(Protocol):
@@ -264,11 +270,14 @@ def swiglu(gate_up: Array) -> Array:
     Shazeer 2020, https://arxiv.org/abs/2002.05202.
     """
     inner = gate_up.shape[-1] // 2
-    gate, up = gate_up[:, :inner], gate_up[:, inner:]
-    denominator: Array = np.exp(-gate)
-    denominator += 1
-    gated: Array = np.divide(gate, denominator, out=denominator)
-    gated *= up
+    gated: Array = np.empty((len(gate_up), inner), gate_up.dtype)
+    for start in range(0, len(gate_up), CACHED_ROWS):
+        rows = slice(start, start + CACHED_ROWS)
+        gate, up, out = gate_up[rows, :inner], gate_up[rows, inner:], gated[rows]
+        np.exp(np.negative(gate, out=out), out=out)
+        out += 1
+        np.divide(gate, out, out=out)
+        out *= up
     return gated
 
 
@@ -361,7 +370,15 @@ def _positions(n: int, caches: Sequence[Sequence[LayerCache]]) -> Array:
 def _attend_one(queries: Array, keys: Array, values: Array, cache: LayerCache) -> Array:
     """Grow one sequence's cache and attend to it; all are (n, heads, head_dim) of its newest n tokens."""
     cache.append(keys, values)
-    return attend(queries, *cache.visible(len(queries)), cache.window)
+    n = len(queries)
+    seen_keys, seen_values = cache.visible(n)
+    before = seen_keys.shape[1] - n
+    blocks = []
+    for start in range(0, n, QUERY_BLOCK):
+        stop = min(start + QUERY_BLOCK, n)
+        rows = slice(before + stop)
+        blocks.append(attend(queries[start:stop], seen_keys[:, rows], seen_values[:, rows], cache.window))
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _project(x: Array, weight: Array, bias: Array | None, timer: Timer | None, part: str, layer: int) -> Array:

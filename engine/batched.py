@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from engine.loop import (
@@ -68,20 +69,23 @@ def generate_batched(
     token_bytes: TokenBytes | None = None,
     max_batch: int = 8,
     prefill_chunk: int | None = None,
+    new_cache: Callable[[int], Sequence[Any]] | None = None,
 ) -> Iterator[Round]:
     """Generate for all requests, yielding every round when it is over.
 
     A round is one forward: a part of one prompt, or the next token of every sequence whose prompt is fed. At most
     `max_batch` sequences run together, the others wait for a place; each may hold `capacity` tokens. With
-    `prefill_chunk` a long prompt that joins holds up the others for no longer than a chunk takes. Raises
-    EngineError as `engine.loop.generate` does, before anything is fed.
+    `prefill_chunk` a long prompt that joins holds up the others for no longer than a chunk takes. new_cache: gives a
+    sequence its cache, instead of the model's call of that name. Raises EngineError as `engine.loop.generate` does,
+    before anything is fed.
     """
+    new_cache = new_cache or model.new_cache
     for request in requests:
         check_request(request.prompt_ids, stops, capacity, token_bytes)
     waiting, active = deque(requests), list[_Sequence]()
     while waiting or active:
         while waiting and len(active) < max_batch:
-            context = Context([], model.new_cache(capacity))
+            context = Context([], new_cache(capacity))
             active.append(_Sequence(waiting.popleft(), context, reasons_to_stop(stops, capacity, token_bytes)))
         for joining in active:
             if joining.logits is None:
@@ -113,6 +117,7 @@ def run_batch(
         model.tokenizer.token_bytes if model.tokenizer else None,
         loop.max_batch,
         loop.prefill_chunk,
+        partial(model.new_cache, dtype=loop.kv_dtype),
     )
     return collect_batch(rounds, requests, stops, model)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.errors import EngineError
+from engine.kv_cache import Rounding
 from engine.loop import Context, Result, StopSettings, check_request, keep_prefix
 from engine.loop_settings import LoopSettings
 from engine.model import Model
@@ -48,6 +49,7 @@ class Conversation:
         self._capacity = loop.capacity_of(model)
         self._sampler = make_sampler(sampler)
         self._turns: list[dict[str, str]] = []
+        self._rounding = Rounding()
         self._context = self._new_context()
         self._seq_id = -1
 
@@ -77,10 +79,10 @@ class Conversation:
         """Note in the trace that the cache is given back."""
         if self._seq_id >= 0:
             self._writer.note("release", seq_id=self._seq_id)
-        note_rounding(self._writer, self._context)
+        note_rounding(self._writer, self._rounding)
 
     def _new_context(self) -> Context:
-        return Context([], self._model.new_cache(self._capacity, self._loop.kv_dtype))
+        return Context([], self._model.new_cache(self._capacity, self._loop.kv_dtype, self._rounding))
 
 
 def tokenizer_of(model: Model) -> Tokenizer:

@@ -8,7 +8,8 @@ kept elsewhere. A window layer holds the newest rows only; int8 rows take a quar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -27,6 +28,19 @@ SPARE_ROWS = 64
 
 _FIRST_ROWS = 256
 Item = TypeVar("Item", bound=np.generic)
+
+
+@dataclass
+class Rounding:
+    """What int8 changed and what there was, both squared and summed up, over all rows written with it."""
+
+    squared_error: float = 0.0
+    squared_sum: float = 0.0
+
+    @property
+    def relative(self) -> float | None:
+        """The root mean square of what it changed, relative to that of the rows; None where there were none."""
+        return math.sqrt(self.squared_error / self.squared_sum) if self.squared_sum else None
 
 
 class RowStore(Protocol):
@@ -75,14 +89,13 @@ class Float32Rows:
 class Int8Rows:
     """Rows in 8 bits a value, with one float32 scale a row and head: the largest value of the row / 127.
 
-    Rounding to the nearest step is off by half a scale at most. `squared_error` and `squared_sum` add up what
-    rounding changed and what there was, over every row written.
+    Rounding to the nearest step is off by half a scale at most; `rounding` adds up by how much.
     """
 
-    def __init__(self, n_heads: int, head_dim: int) -> None:
+    def __init__(self, n_heads: int, head_dim: int, rounding: Rounding) -> None:
         self._rows: NDArray[np.int8] = np.empty((n_heads, 0, head_dim), np.int8)
         self._scales: Array = np.empty((n_heads, 0, 1), np.float32)
-        self.squared_error = self.squared_sum = 0.0
+        self._rounding = rounding
 
     @property
     def reserved(self) -> int:
@@ -102,8 +115,8 @@ class Int8Rows:
         scales[scales == 0] = 1  # a row of zeros
         self._scales[:, start:end] = scales
         self._rows[:, start:end] = np.rint(rows / scales)
-        self.squared_error += float(np.square(self.read(start, end) - rows).sum())
-        self.squared_sum += float(np.square(rows).sum())
+        self._rounding.squared_error += float(np.square(self.read(start, end) - rows).sum())
+        self._rounding.squared_sum += float(np.square(rows).sum())
 
     def move(self, target: int, start: int, end: int) -> None:
         for array in (self._rows, self._scales):
@@ -116,17 +129,28 @@ class LayerCache:
     One row holds one token's keys and values for all heads. Memory doubles as rows are needed, up to
     `capacity` tokens; a head's rows are contiguous, so that attention over them is one matrix product a head.
 
-    window: the newest rows that attention may see; None for all. dtype: of `KV_DTYPES`.
+    window: the newest rows that attention may see; None for all. dtype: of `KV_DTYPES`. rounding: adds up what
+    int8 changes, in this cache and in others that are given the same.
     """
 
     def __init__(
-        self, n_kv_heads: int, head_dim: int, capacity: int, window: int | None = None, dtype: str = "f32"
+        self,
+        n_kv_heads: int,
+        head_dim: int,
+        capacity: int,
+        window: int | None = None,
+        dtype: str = "f32",
+        rounding: Rounding | None = None,
     ) -> None:
         self.capacity, self.window = capacity, window
         self.write_pos = -1
         """The row that the latest append wrote first; -1 before there was one."""
-        rows = Int8Rows if dtype == "int8" else Float32Rows
-        self.stores: tuple[RowStore, RowStore] = rows(n_kv_heads, head_dim), rows(n_kv_heads, head_dim)
+        kept = rounding or Rounding()
+
+        def rows() -> RowStore:
+            return Int8Rows(n_kv_heads, head_dim, kept) if dtype == "int8" else Float32Rows(n_kv_heads, head_dim)
+
+        self.stores: tuple[RowStore, RowStore] = rows(), rows()
         """The keys' rows and the values'."""
         self._stored = 0
         self._dropped = 0
@@ -216,13 +240,6 @@ class LayerCache:
             store.move(0, n, self._stored)
         self._dropped += n
         self._stored -= n
-
-
-def rounding_error(cache: Sequence[LayerCache]) -> float | None:
-    """What int8 changed in all rows written, as root mean square relative to theirs; None for float32 rows."""
-    stores = [store for layer in cache for store in layer.stores if isinstance(store, Int8Rows)]
-    total = sum(store.squared_sum for store in stores)
-    return math.sqrt(sum(store.squared_error for store in stores) / total) if total else None
 
 
 def _with_rows(kept: NDArray[Item], n_kept: int, rows: int) -> NDArray[Item]:

@@ -19,7 +19,7 @@ from engine.errors import EngineError
 from engine.gguf_file import read_gguf
 from engine.gguf_model import gguf_checkpoint, gguf_config, gguf_defaults
 from engine.gguf_tokenizer import gguf_tokenizer
-from engine.kv_cache import LayerCache
+from engine.kv_cache import LayerCache, Rounding
 from engine.tokenizer import Tokenizer, load_tokenizer
 from engine.weights import (
     Array,
@@ -84,11 +84,12 @@ class Model:
         self.defaults = defaults or GenerationDefaults()
         self._inverse_frequencies = inverse_frequencies(config.rope, config.head_dim)
 
-    def new_cache(self, capacity: int, dtype: str = "f32") -> list[LayerCache]:
-        """An empty cache for each layer, for at most `capacity` tokens; dtype: of `kv_cache.KV_DTYPES`."""
+    def new_cache(self, capacity: int, dtype: str = "f32", rounding: Rounding | None = None) -> list[LayerCache]:
+        """An empty cache for each layer, for at most `capacity` tokens; dtype, rounding: as LayerCache's."""
         config = self.config
         return [
-            LayerCache(config.n_kv_heads, config.head_dim, capacity, window, dtype) for window in config.layer_windows
+            LayerCache(config.n_kv_heads, config.head_dim, capacity, window, dtype, rounding)
+            for window in config.layer_windows
         ]
 
     def forward(self, ids: Sequence[int], cache: Sequence[LayerCache], timer: Timer | None = None) -> Array:
@@ -232,7 +233,8 @@ def load_model(path: str | Path, progress: Progress | None = None) -> Model:
     if place.suffix == ".gguf" or place.is_file():
         return _load_gguf(place, progress)
     if not place.is_dir():
-        raise EngineError(f"{place}: no such model directory")
+        is_there = "neither a model folder nor a GGUF file" if place.exists() else "no such model directory"
+        raise EngineError(f"{place}: {is_there}")
     files = sorted(place.glob("*.gguf"))
     if files and not (place / "config.json").exists():
         raise EngineError(f"{place}: a GGUF model is named by its file, as {files[0]}")

@@ -11,13 +11,14 @@ import inspect
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from engine.batched import Request, Round, collect_batch, generate_batched, make_requests
 from engine.floor import floor_facts
-from engine.kv_cache import INT8_SCALE_BYTES, rounding_error
+from engine.kv_cache import INT8_SCALE_BYTES, Rounding
 from engine.loop import (
     Context,
     Result,
@@ -79,11 +80,12 @@ def record_generation(
     model.check_ids(prompt_ids)
     with TraceWriter(path, run_facts(model, settings, stops, loop), flush=flush) as writer:
         writer.note("source", **_loop_source(loop))
-        context = Context([], model.new_cache(loop.capacity_of(model), loop.kv_dtype))
+        rounding = Rounding()
+        context = Context([], model.new_cache(loop.capacity_of(model), loop.kv_dtype, rounding))
         pick = make_sampler(settings)
         result = record_request(writer, 0, context, model, prompt_ids, pick, stops, loop, prompt_text, on_text)
         writer.note("release", seq_id=0)
-        note_rounding(writer, context)
+        note_rounding(writer, rounding)
         return result
 
 
@@ -140,7 +142,8 @@ def record_batch(
             writer.note("request", **_request(writer, seq_id, prompt, text, stops, 0))
         requests = make_requests(prompts, settings)
         unfinished = {request.seq_id for request in requests}
-        rounds = recorded_rounds(writer, model, requests, stops, loop, unfinished)
+        rounding = Rounding()
+        rounds = recorded_rounds(writer, model, requests, stops, loop, unfinished, rounding)
         reason = "error"
         try:
             results = collect_batch(rounds, requests, stops, model)
@@ -148,6 +151,7 @@ def record_batch(
         finally:
             for seq_id in sorted(unfinished):
                 writer.note("finish", seq_id=seq_id, finish=reason)
+        note_rounding(writer, rounding)
         return results
 
 
@@ -158,16 +162,20 @@ def recorded_rounds(
     stops: StopSettings,
     loop: LoopSettings,
     unfinished: set[int],
+    rounding: Rounding | None = None,
 ) -> Iterator[Round]:
     """The rounds of `engine.batched.generate_batched`, written to the trace before they are passed on.
 
     Records of one forward share its times; a sequence that ended without being fed took only its sampling.
-    unfinished: the requests' ids; those that end are taken out.
+    unfinished: the requests' ids; those that end are taken out. rounding: adds up what int8 rows cost.
     """
     watch, token_bytes = Watch(model, _first_full(model, loop)), _token_bytes(model)
     requests = [Request(r.seq_id, r.prompt_ids, watch.watched(r.sampler)) for r in requests]
     capacity = loop.capacity_of(model)
-    rounds = generate_batched(watch, requests, stops, capacity, token_bytes, loop.max_batch, loop.prefill_chunk)
+    new_cache = partial(model.new_cache, dtype=loop.kv_dtype, rounding=rounding)
+    rounds = generate_batched(
+        watch, requests, stops, capacity, token_bytes, loop.max_batch, loop.prefill_chunk, new_cache
+    )
     forward_id = 0
     while True:
         watch.begin_step()
@@ -202,11 +210,11 @@ def _shared_times(watch: Watch, steps: Round, total_ns: int, forward_id: int) ->
         yield values
 
 
-def note_rounding(writer: TraceWriter, context: Context) -> None:
+def note_rounding(writer: TraceWriter, rounding: Rounding) -> None:
     """Say in the trace what int8 rows cost in exactness; nothing where rows are float32."""
-    error = rounding_error(context.cache)
-    if error is not None:
-        writer.note("message", text=f"int8 KV cache: rounding changed the rows by {error:.2%} (relative RMS)")
+    if rounding.relative is not None:
+        text = f"int8 KV cache: rounding changed the rows by {rounding.relative:.2%} (relative RMS)"
+        writer.note("message", text=text)
 
 
 def run_facts(

@@ -18,7 +18,7 @@ _FLAGS_OF = {
     "n_keep": ("cached",),
     "max_batch": ("batched",),
     "prefill_chunk": ("cached", "speculative", "batched"),
-    "kv_dtype": ("cached", "speculative"),
+    "kv_dtype": ("cached", "speculative", "batched"),
 }
 """The loops that a flag says something about."""
 

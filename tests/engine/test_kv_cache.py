@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError
-from engine.kv_cache import SPARE_ROWS, LayerCache, rounding_error
+from engine.kv_cache import SPARE_ROWS, LayerCache, Rounding
 
 
 def rows(first: int, n: int, n_kv_heads: int = 2, head_dim: int = 4) -> np.ndarray:
@@ -173,13 +173,13 @@ class TestInt8:
 
     def test_by_hand(self) -> None:
         row = np.array([[[127, 63.4, -1.6, 0]]], np.float32)  # one step is 1
-        cache = LayerCache(1, 4, capacity=5, dtype="int8")
+        rounding = Rounding()
+        cache = LayerCache(1, 4, capacity=5, dtype="int8", rounding=rounding)
         cache.append(row, row / 2)
         np.testing.assert_allclose(cache.keys[0, 0], [127, 63, -2, 0], rtol=1e-6)
         np.testing.assert_allclose(cache.values[0, 0], [63.5, 31.5, -1, 0], rtol=1e-6)
         # keys are off by 0.4 and 0.4, values by half of that: the ratio is that of the keys
-        error = rounding_error([cache])
-        assert error == pytest.approx((0.32 / (127**2 + 63.4**2 + 1.6**2)) ** 0.5, rel=1e-4)
+        assert rounding.relative == pytest.approx((0.32 / (127**2 + 63.4**2 + 1.6**2)) ** 0.5, rel=1e-4)
 
     def test_a_row_of_zeros(self) -> None:
         cache = LayerCache(1, 4, capacity=5, dtype="int8")
@@ -199,4 +199,6 @@ class TestInt8:
         assert peaks["int8"] / peaks["f32"] == pytest.approx(68 / 256, rel=0.05)
 
     def test_float32_rows_have_no_error_to_report(self) -> None:
-        assert rounding_error([cache_of(3)]) is None
+        rounding = Rounding()
+        LayerCache(2, 16, capacity=5, rounding=rounding).append(rows(0, 3, 2, 16), rows(0, 3, 2, 16))
+        assert rounding.relative is None

@@ -83,6 +83,13 @@ def test_drafts_are_told(tmp_path: Path) -> None:
     assert f"drafts: {drafts['accepted']} of {drafts['drafted']} accepted" in text
 
 
+def test_several_prompts_may_have_int8_rows(tmp_path: Path) -> None:
+    said = run(tmp_path, "-p", COUNT, "-p", "Name three months", "--kv-dtype", "int8")
+    assert said == f"[0] {FORTY}\n[1] January February March\n"
+    [message] = stats(tmp_path)["messages"]
+    assert message.startswith("int8 KV cache: rounding changed the rows by 0.")
+
+
 def test_what_int8_cost_stands_in_the_trace(tmp_path: Path) -> None:
     run(tmp_path, "-p", COUNT, "--kv-dtype", "int8")
     [message] = stats(tmp_path)["messages"]

@@ -57,14 +57,21 @@ class StopSettings:
             raise EngineError(f"max_new_tokens is {self.max_new_tokens}; it is 0 (only the prompt is fed) or more")
         if "" in self.stop_strings:
             raise EngineError("a stop string is empty; give at least one character")
+        if any("\ud800" <= c <= "\udfff" for stop in self.stop_strings for c in stop):
+            raise EngineError("a stop string is not UTF-8 text; say it in other characters")
 
 
 @dataclass
 class Context:
-    """What a sequence's cache holds: the ids in order, and one cache a layer."""
+    """What a sequence's cache holds: the ids in order, and one cache a layer.
+
+    shifted_at: None, or the first row that a shift changed: from there on rows have seen what is forgotten, and
+    are those of no other sequence, whatever its ids.
+    """
 
     ids: list[int]
     cache: Sequence[Any]
+    shifted_at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -264,18 +271,23 @@ def keep_prefix(context: Context, prompt_ids: Sequence[int]) -> bool:
 
     False where a window layer no longer has the rows for that: a new cache is needed.
     """
-    n = 0
-    while n < min(len(context.ids), len(prompt_ids) - 1) and context.ids[n] == prompt_ids[n]:
+    n, most = 0, min(len(context.ids), len(prompt_ids) - 1)
+    if context.shifted_at is not None:
+        most = min(most, context.shifted_at)
+    while n < most and context.ids[n] == prompt_ids[n]:
         n += 1
     if not all(layer.can_cut(n) for layer in context.cache):
         return False
     for layer in context.cache:
         layer.cut(n)
     del context.ids[n:]
+    context.shifted_at = None
     return True
 
 
 def _shift(model: Any, context: Context, n_keep: int, n_discard: int) -> None:
+    # said first: a shift that Ctrl-C cuts short has turned some layers
+    context.shifted_at = n_keep
     model.shift(context.cache, n_keep, n_discard)
     del context.ids[n_keep : n_keep + n_discard]
 

@@ -43,7 +43,8 @@ class LoopSettings:
             ("max_batch", self.max_batch >= 1, "1 or more"),
         ):
             if not good:
-                raise EngineError(f"{name} is {getattr(self, name)!r}; it is {says}")
+                called = "context" if name == "capacity" else name
+                raise EngineError(f"{called} is {getattr(self, name)!r}; it is {says}")
 
     def capacity_of(self, model: Model) -> int:
         """The most tokens of a sequence with this model. Raises EngineError where these settings do not fit it."""

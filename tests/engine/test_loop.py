@@ -265,6 +265,33 @@ class TestKeepPrefix:
         assert keep_prefix(context, [5, 6, 7, 8])
         assert [len(layer) for layer in context.cache] == [3] * 4
 
+    def test_rows_that_a_shift_changed_go_whatever_their_ids(self, qwen2: Model) -> None:
+        context = Context([], qwen2.new_cache(12))
+        prompt, stops = [5] * 12, StopSettings(max_new_tokens=2)
+        steps = list(generate(qwen2, prompt, lambda *_: Pick(5, 0, 0, 0), stops, 12, context=context, n_keep=2))
+        assert steps[1].shift == (2, 5) and context.ids == [5] * 8
+        assert keep_prefix(context, prompt)
+        assert context.ids == [5, 5]
+        again = qwen2.forward(prompt[2:], context.cache)
+        np.testing.assert_allclose(again, qwen2.forward(prompt, qwen2.new_cache(12)), rtol=0, atol=1e-4)
+
+    def test_a_shift_that_was_interrupted_leaves_only_what_it_keeps(
+        self, qwen2: Model, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def half_a_shift(cache: Any, n_keep: int, n_discard: int) -> None:
+            cache[0].discard(n_keep, n_discard, lambda keys: keys)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(qwen2, "shift", half_a_shift)
+        context = Context([], qwen2.new_cache(12))
+        steps = generate(
+            qwen2, [5] * 12, lambda *_: Pick(5, 0, 0, 0), StopSettings(max_new_tokens=2), 12, context=context, n_keep=2
+        )
+        with pytest.raises(KeyboardInterrupt):
+            list(steps)
+        assert keep_prefix(context, [5] * 12)
+        assert [len(layer) for layer in context.cache] == [2] * 4
+
     def test_a_window_that_went_on_too_far_cannot_go_back(self) -> None:
         model = oracle_model("tiny-mistral-f16-window")
         ids = [3 + i % 100 for i in range(400)]
@@ -282,7 +309,7 @@ class TestKeepPrefix:
      {"draft_k": 65}, {"max_batch": 0}],
 )  # fmt: skip
 def test_loop_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(EngineError, match=f"{next(iter(wrong))} is "):
+    with pytest.raises(EngineError, match=f"{next(iter(wrong)).replace('capacity', 'context')} is "):
         LoopSettings(**wrong)
 
 
@@ -301,7 +328,7 @@ def test_stop_strings_need_token_text(llama_without_tokenizer: Model) -> None:
         run_generation(llama_without_tokenizer, [1, 2], stops=StopSettings(stop_strings=("x",)))
 
 
-@pytest.mark.parametrize("wrong", [{"max_new_tokens": -1}, {"stop_strings": ("",)}])
+@pytest.mark.parametrize("wrong", [{"max_new_tokens": -1}, {"stop_strings": ("",)}, {"stop_strings": ("a\udcff",)}])
 def test_stop_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(EngineError):
         StopSettings(**wrong)

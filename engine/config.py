@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from engine.errors import EngineError
 
@@ -30,6 +30,10 @@ _MISTRAL_WINDOW = 4096
 
 _MOST_LAYERS, _MOST_EXPERTS = 10_000, 10_000
 """A number beyond it is damage; every layer and every expert is looked for in the weights."""
+
+_MOST, _LEAST_NUMBER, _GREATEST_NUMBER = 10**12, 1e-30, 1e30
+COUNT_WORDS = "a whole number above zero, at most 10^12"
+NUMBER_WORDS = "a number above zero that float32 holds, from 1e-30 to 1e30"
 
 
 @dataclass(frozen=True)
@@ -120,8 +124,26 @@ class GenerationDefaults:
     sampling: Mapping[str, Any] | None = None
 
 
+def is_count(value: Any) -> TypeGuard[int]:
+    """Whether a model's entry is a count of something: COUNT_WORDS."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a model's entry is a number to compute with: NUMBER_WORDS."""
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and _LEAST_NUMBER <= value <= _GREATEST_NUMBER
+
+
+def refuse_endless(path: Path) -> None:
+    """Raise EngineError for a pipe or a device, which may keep its reader waiting; what is missing is not refused."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise EngineError(f"{path}: not a regular file, as the files of a model are")
+
+
 def read_text(path: Path) -> str:
     """A file's text. Raises EngineError where the file is missing, unreadable or not UTF-8."""
+    refuse_endless(path)
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -147,6 +169,8 @@ def parse_json(place: str | Path, text: str) -> dict[str, Any]:
         raise EngineError(f"{place}: bad JSON at line {error.lineno}: {error.msg}; download it again") from None
     except RecursionError:
         raise EngineError(f"{place}: nested too deeply; download it again") from None
+    except ValueError:
+        raise EngineError(f"{place}: holds a number of thousands of digits; download it again") from None
     if not isinstance(value, dict):
         raise EngineError(f"{place}: holds a JSON {type(value).__name__}, not an object; download it again")
     return value
@@ -217,9 +241,19 @@ def read_generation_defaults(folder: Path) -> GenerationDefaults:
     names = ("do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty")
     sampling = {name: said[name] for name in names if said.get(name) is not None}
     for name, value in sampling.items():
-        if not isinstance(value, int | float):
-            raise EngineError(f"{advised}: {name} is {value!r}; it is a number (do_sample: true or false)")
+        _check_advice(advised, name, value)
     return GenerationDefaults(eos, sampling)
+
+
+def _check_advice(path: Path, name: str, value: Any) -> None:
+    if name == "do_sample":
+        is_right, wanted = isinstance(value, bool), "true or false"
+    elif name == "top_k":
+        is_right, wanted = value == 0 or is_count(value), "0 or a whole number above it"
+    else:
+        is_right, wanted = value == 0 or is_number(value), f"0 or {NUMBER_WORDS}"
+    if not is_right:
+        raise EngineError(f"{path}: {name} is {value!r}; it is {wanted}")
 
 
 def _eos_ids(path: Path, value: Any) -> tuple[int, ...]:
@@ -352,14 +386,14 @@ class _Entries:
 
     def count(self, name: str, default: int | None = None) -> int:
         value = self._value(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0 or (value == 0 and default != 0):
-            raise self.error(f"{name} is {value!r}; it is a whole number above zero")
-        return value
+        if not is_count(value) and not (value == 0 == default and not isinstance(value, bool)):
+            raise self.error(f"{name} is {_short(value)}; it is {COUNT_WORDS}")
+        return int(value)
 
     def number(self, name: str, default: float | None = None) -> float:
         value = self._value(name, default)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise self.error(f"{name} is {value!r}; it is a number above zero")
+        if not is_number(value):
+            raise self.error(f"{name} is {_short(value)}; it is {NUMBER_WORDS}")
         return float(value)
 
     def flag(self, name: str) -> bool:
@@ -375,3 +409,9 @@ class _Entries:
         if value is None:
             raise self.error(f"{name} is missing; download the file again")
         return value
+
+
+def _short(value: Any) -> str:
+    """An entry as Python spells it; of a number with hundreds of digits the beginning."""
+    spelled = repr(value)
+    return spelled if len(spelled) <= 60 else f"{spelled[:60]}…"

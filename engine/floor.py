@@ -19,7 +19,7 @@ from engine.config import ModelConfig, read_config
 from engine.gguf_file import read_gguf
 from engine.gguf_model import gguf_checkpoint, gguf_config
 from engine.model import Model
-from engine.weights import Array, Checkpoint, Weights, expected_shapes, open_checkpoint
+from engine.weights import Array, Checkpoint, Weights, checked_shapes, expected_shapes, open_checkpoint
 
 PARTS = ("embedding", "norms", "qkv", "o", "gate_up", "down", "lm_head")
 """What a token reads of the weights; biases count with their products, the router with gate_up."""
@@ -105,8 +105,9 @@ def in_elements(n_bytes: float) -> SizeOf:
     return lambda name, shape: round(math.prod(shape) * n_bytes)
 
 
-def as_stored(checkpoint: Checkpoint) -> SizeOf:
-    """Every weight as its file holds it."""
+def as_stored(config: ModelConfig, checkpoint: Checkpoint) -> SizeOf:
+    """Every weight as its file holds it. Raises EngineError where the files do not hold what the config asks for."""
+    checked_shapes(config, checkpoint)
     return lambda name, shape: checkpoint.tensors[name].n_bytes
 
 

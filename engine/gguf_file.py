@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.config import refuse_endless
 from engine.errors import EngineError
 from engine.weights import BLOCKS, StoredTensor
 
@@ -51,6 +52,7 @@ def read_gguf(path: Path) -> GgufFile:
     Raises EngineError where the file is none, where a length does not fit it, or where a tensor is quantised
     in a way that is not read.
     """
+    refuse_endless(path)
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Header(path, data).read()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.config import GenerationDefaults, ModelConfig, RopeSettings
+from engine.config import COUNT_WORDS, NUMBER_WORDS, GenerationDefaults, ModelConfig, RopeSettings, is_count, is_number
 from engine.errors import EngineError
 from engine.gguf_file import GgufFile
 from engine.weights import PLAIN, Checkpoint, StoredTensor, expected_shapes
@@ -174,14 +174,14 @@ class _Metadata:
 
     def count(self, name: str, default: int | None = None) -> int:
         value = self.get(name) if self.get(name) is not None else default
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise self._impossible(name, value, "a whole number above zero")
+        if not is_count(value):
+            raise self._impossible(name, value, COUNT_WORDS)
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
         value = self.get(name) if self.get(name) is not None else default
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise self._impossible(name, value, "a number above zero")
+        if not is_number(value):
+            raise self._impossible(name, value, NUMBER_WORDS)
         return float(value)
 
     def refuse_other(self, name: str, supported: int, what: str) -> None:

@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from engine.errors import EngineError
 from engine.gguf_file import GgufFile
-from engine.tokenizer import QWEN_TEMPLATE, Tokenizer, parse_tokenizer
+from engine.tokenizer import QWEN_TEMPLATE, Tokenizer, parse_tokenizer, refusing
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
 
@@ -75,13 +75,9 @@ def gguf_tokenizer(file: GgufFile, vocab_size: int) -> Tokenizer | None:
         raise EngineError(
             f"{file.path}: {len(vocabulary.tokens)} tokens, the embedding has {vocab_size} rows; download it again"
         )
-    try:
+    with refusing(f"{file.path}: the tokenizer's entries do not fit"):
         tokens = _BUILD[kind](file, vocabulary)
         _add_tokens(tokens, vocabulary)
-    except EngineError:
-        raise
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise EngineError(f"{file.path}: the tokenizer's entries do not fit: {' '.join(str(error).split())}") from None
     return Tokenizer(tokens, is_byte_level=kind == "gpt2", template=template, special=_special(said))
 
 

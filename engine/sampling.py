@@ -39,7 +39,7 @@ class SamplerSettings:
             ("top_k", self.top_k >= 0, "0 (off) or more"),
             ("top_p", self.top_p > 0, "above 0; 1 is off"),
             ("min_p", 0 <= self.min_p <= 1, "from 0 (off) to 1"),
-            ("repetition_penalty", 0 < self.repetition_penalty < np.inf, "above 0; 1 is off"),
+            ("repetition_penalty", 1e-3 <= self.repetition_penalty <= 1e3, "from 0.001 to 1000; 1 is off"),
             ("seed", self.seed is None or self.seed >= 0, "0 or more"),
         ):
             if not good:

@@ -8,7 +8,8 @@ a download.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -73,8 +74,14 @@ class Tokenizer:
         """Token ids of a text; special tokens spelled out in it become their ids.
 
         add_special_tokens: also add what the tokenizer puts around a text (a BOS, in Llama's); a chat prompt
-        spells its own.
+        spells its own. Raises EngineError for a text that has no UTF-8.
         """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise EngineError(
+                f"the text has no UTF-8 (character {error.start} is half a surrogate pair); say it in other characters"
+            ) from None
         ids: list[int] = self._tokens.encode(text, add_special_tokens=add_special_tokens).ids
         return ids
 
@@ -139,11 +146,8 @@ def parse_tokenizer(place: str, text: str, vocab_size: int, template: str, speci
     place: where the text stands, for error messages. Raises EngineError as `load_tokenizer`.
     """
     described = parse_json(place, text)
-    try:
+    with refusing(f"{place}: the tokenizers package cannot read it"):
         tokens = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # tokenizers raises nothing narrower
-        reason = " ".join(str(error).split())
-        raise EngineError(f"{place}: the tokenizers package cannot read it: {reason}; download it again") from None
     tokenizer = Tokenizer(tokens, _mentions_byte_level(described.get("decoder")), template, special)
     if tokenizer.size > vocab_size:
         raise EngineError(
@@ -151,6 +155,17 @@ def parse_tokenizer(place: str, text: str, vocab_size: int, template: str, speci
             "use the tokenizer that belongs to this model"
         )
     return tokenizer
+
+
+@contextmanager
+def refusing(problem: str) -> Iterator[None]:
+    """Whatever the tokenizers package raises meanwhile, a panic included, as an EngineError that begins so."""
+    try:
+        yield
+    except (EngineError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # it raises nothing narrower, and a panic is not even an Exception
+        raise EngineError(f"{problem}: {' '.join(str(error).split())}; download it again") from None
 
 
 def _find_template(folder: Path, settings: Mapping[str, Any]) -> str:

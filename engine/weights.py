@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.config import ModelConfig, read_json
+from engine.config import ModelConfig, read_json, refuse_endless
 from engine.errors import EngineError
 
 Array = NDArray[np.float32]
@@ -167,7 +167,7 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
         return {n: _stored(path, n, entry, 8 + len(text), size) for n, entry in declared.items()}
     except EngineError:
         raise
-    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+    except (ValueError, AttributeError, KeyError, TypeError, OverflowError, RecursionError):
         raise EngineError(f"{path}: the header is not a safetensors header; download it again") from None
 
 
@@ -177,9 +177,7 @@ def load_weights(config: ModelConfig, checkpoint: Checkpoint, progress: Progress
     progress: called after every block; by default a bar on stderr, at a terminal and for large models only.
     Raises EngineError for a missing tensor, a wrong shape or a dtype that is not read, before allocating.
     """
-    expected = expected_shapes(config)
-    for name, shape in expected.items():
-        _check(checkpoint, name, shape)
+    expected = checked_shapes(config, checkpoint)
     total = sum(checkpoint.tensors[name].n_bytes for name in expected)
     reader = _Reader(checkpoint.tensors, total, progress or _bar_at_a_terminal(total))
     layers = [_load_layer(config, reader, layer) for layer in range(config.n_layers)]
@@ -190,6 +188,14 @@ def load_weights(config: ModelConfig, checkpoint: Checkpoint, progress: Progress
         final_norm=reader.stack(f"{config.tensor_prefix}.norm.weight"),
         lm_head=embedding if config.tied else reader.stack("lm_head.weight"),
     )
+
+
+def checked_shapes(config: ModelConfig, checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
+    """`expected_shapes`, once the checkpoint is known to hold them. Raises EngineError as `load_weights`."""
+    expected = expected_shapes(config)
+    for name, shape in expected.items():
+        _check(checkpoint, name, shape)
+    return expected
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -268,6 +274,7 @@ def _shards(folder: Path) -> list[Path]:
 
 def _header_text(path: Path) -> tuple[int, bytes]:
     """The file's size in bytes and its header's JSON, read only if it fits."""
+    refuse_endless(path)
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

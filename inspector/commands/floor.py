@@ -24,6 +24,7 @@ examples:
 """
 _UNITS = {"": 1e9, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "MIB": 2**20, "GIB": 2**30}
 _FIRST_CONTEXT = 1024
+_MOST_ROWS, _MOST_BYTES = 10**12, 1e18
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype",
         choices=("f32", "f16", "bf16", "stored"),
-        default="f32",
         help="how the weights are held: f32 as this engine does (default), or as stored in the model's files",
     )
     parser.add_argument(
@@ -61,8 +61,12 @@ def run(args: argparse.Namespace) -> int:
     from inspector.cli import UsageError
     from traces.frames import json_text
 
-    if args.context < 0:
-        raise UsageError(f"--context is {args.context}; it is 0 or more rows")
+    if not 0 <= args.context <= _MOST_ROWS:
+        raise UsageError(f"--context is {args.context}; it is 0 or more rows, at most 10^12")
+    if args.threads is not None and args.bandwidth != "measure":
+        raise UsageError("--threads says how to measure; a given --bandwidth is not measured")
+    if args.weights is not None and args.dtype is not None:
+        raise UsageError("--weights stands instead of --dtype; --kv-dtype says how keys and values are held")
     try:
         report = figures(args)
     except EngineError as error:
@@ -126,20 +130,21 @@ def _floor(args: argparse.Namespace, path: Path) -> tuple[ModelConfig, Floor]:
     if args.weights is not None:
         floor = floors.floor_of(config, kv_element_bytes=kv_bytes)
         return config, replace(floor, weight_bytes={"given": round(_size("--weights", args.weights))})
-    if args.dtype != "stored":
-        return config, floors.floor_of(config, floors.in_elements(floors.ELEMENT_BYTES[args.dtype]), kv_bytes)
+    dtype = _weights_dtype(args)
+    if dtype != "stored":
+        return config, floors.floor_of(config, floors.in_elements(floors.ELEMENT_BYTES[dtype]), kv_bytes)
     if checkpoint is None:
         raise UsageError(f"{args.model}: no weights are here to be stored; name a --dtype, or --weights")
-    return config, floors.floor_of(config, floors.as_stored(checkpoint), kv_bytes)
+    return config, floors.floor_of(config, floors.as_stored(config, checkpoint), kv_bytes)
 
 
 def _weights_dtype(args: argparse.Namespace) -> str:
-    return "given" if args.weights is not None else str(args.dtype)
+    return "given" if args.weights is not None else args.dtype or "f32"
 
 
 def _kv_dtype(args: argparse.Namespace) -> str:
     # engines that keep quantised weights keep keys and values as float16
-    return args.kv_dtype or ("f16" if args.dtype == "stored" else str(args.dtype))
+    return args.kv_dtype or ("f16" if args.dtype == "stored" else args.dtype or "f32")
 
 
 def _at(floor: Floor, context: int, bandwidth: float) -> dict[str, float]:
@@ -164,9 +169,14 @@ def _size(flag: str, words: str) -> float:
 
     found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([A-Za-z]*)", words.strip())
     unit = _UNITS.get(found[2].upper()) if found else None
-    if found is None or unit is None or float(found[1]) <= 0:
-        raise UsageError(f"{flag} is {words!r}; it is a size above zero, as 150GB (kB, MB, GB, TB, MiB, GiB)")
-    return float(found[1]) * unit
+    if found is not None and re.fullmatch("[A-Z]i?b", found[2]):
+        raise UsageError(f"{flag} is {words!r}, in bits; give bytes, as 150GB")
+    size = float(found[1]) * unit if found and unit else 0.0
+    if not 1 <= size <= _MOST_BYTES:
+        raise UsageError(
+            f"{flag} is {words!r}; it is a size above zero, as 150GB (B, kB, MB, GB, TB, MiB, GiB; at most 10^18 bytes)"
+        )
+    return size
 
 
 def lines(report: dict[str, Any]) -> list[str]:

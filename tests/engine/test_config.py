@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,12 @@ def test_which_layers_slide(
             "96 is not a multiple of num_attention_heads 7",
         ),
         ({"head_dim": 15}, "head_dim 15 is odd"),
+        # numbers that Python holds and float32, or any model, does not
+        ({"hidden_size": 10**13}, "hidden_size is 10000000000000; it is a whole number above zero, at most 10"),
+        ({"rms_norm_eps": 10**400}, "rms_norm_eps is 10{59}….*from 1e-30 to 1e30"),
+        ({"rms_norm_eps": float("inf")}, "rms_norm_eps is inf"),
+        ({"rope_parameters": {"rope_theta": 1e-300}}, "rope_theta is 1e-300"),
+        ({"rope_parameters": {"rope_theta": float("nan")}}, "rope_theta is nan"),
     ],
 )
 def test_what_cannot_be_computed_is_refused(
@@ -208,11 +215,18 @@ def test_what_cannot_be_computed_is_refused(
         (b"\xff\xfe", "not UTF-8"),
         (b"", "bad JSON at line 1"),
         (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"1" * 5000 + b"}", "a number of thousands of digits"),
     ],
 )
 def test_a_damaged_config_names_the_file_and_the_place(tmp_path: Path, content: bytes, says: str) -> None:
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(EngineError, match=says):
+        read_config(tmp_path)
+
+
+def test_a_pipe_is_refused_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(EngineError, match="config.json: not a regular file"):
         read_config(tmp_path)
 
 
@@ -241,7 +255,11 @@ def test_eos_ids_fall_back_to_the_config(config_with: Callable[..., Path], said:
     assert read_generation_defaults(folder).eos == eos
 
 
-@pytest.mark.parametrize("wrong", [{"eos_token_id": "</s>"}, {"eos_token_id": [1, "x"]}, {"temperature": "hot"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"eos_token_id": "</s>"}, {"eos_token_id": [1, "x"]}, {"temperature": "hot"}, {"top_k": 0.5}, {"do_sample": 1},
+     {"temperature": float("inf")}, {"repetition_penalty": 10**400}, {"min_p": -0.1}],
+)  # fmt: skip
 def test_a_damaged_generation_config_is_refused(config_with: Callable[..., Path], wrong: dict[str, Any]) -> None:
     folder = config_with()
     (folder / "generation_config.json").write_text(json.dumps(wrong))

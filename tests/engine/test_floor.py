@@ -105,7 +105,7 @@ def test_every_weight_of_a_dense_model_is_read_once() -> None:
     assert checkpoint is not None
     embedding = checkpoint.tensors["model.embed_tokens.weight"].n_bytes
     stored = sum(tensor.n_bytes for tensor in checkpoint.tensors.values())
-    assert sum(bytes_read(config, as_stored(checkpoint)).values()) == stored - embedding + 64 * 2
+    assert sum(bytes_read(config, as_stored(config, checkpoint)).values()) == stored - embedding + 64 * 2
 
 
 def test_stored_sizes_of_a_quantised_file(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_stored_sizes_of_a_quantised_file(tmp_path: Path) -> None:
     config, checkpoint = read_shape(path)
     assert checkpoint is not None
     # 34 bytes for 32 values
-    assert bytes_read(config, as_stored(checkpoint))["down"] == 4 * 96 * 256 * 34 // 32
+    assert bytes_read(config, as_stored(config, checkpoint))["down"] == 4 * 96 * 256 * 34 // 32
 
 
 def test_least_time(tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ def test_float_weights_do_not_need_the_gguf_package_and_quantised_ones_say_so(tm
         ({"qwen3.block_count": 5}, "tensor blk.4.attn_norm.weight is missing"),
         ({"qwen3.block_count": 4_000_000_000}, "4000000000 layers cannot be in 46 tensors"),
         ({"qwen3.context_length": 0}, "qwen3.context_length is 0"),
+        ({"qwen3.rope.freq_base": float("inf")}, "qwen3.rope.freq_base is inf; it should be a number above zero"),
         ({"qwen3.attention.head_count_kv": 4}, "6 query heads are not a multiple of 4 key heads"),
         (
             {"qwen3.feed_forward_length": 128},

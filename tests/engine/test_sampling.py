@@ -133,6 +133,8 @@ def test_a_missing_seed_is_drawn_once() -> None:
         {"top_p": 0.0},
         {"min_p": 1.5},
         {"repetition_penalty": 0.0},
+        {"repetition_penalty": 1e-300},
+        {"repetition_penalty": 10**400},
         {"seed": -1},
     ],
 )

@@ -193,6 +193,12 @@ def test_a_failing_template_is_one_clear_line(
     assert "\n" not in str(failure.value)
 
 
+def test_a_template_that_gives_no_text_is_refused(with_template: Callable[[str], Tokenizer]) -> None:
+    tokenizer = with_template("{{ '\\ud800' }}")
+    with pytest.raises(EngineError, match="no UTF-8"):
+        tokenizer.encode(tokenizer.chat_prompt("x"))
+
+
 def test_no_messages_are_refused(qwen: Tokenizer) -> None:
     with pytest.raises(EngineError, match="no messages"):
         qwen.chat_prompt([])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +169,8 @@ def test_a_file_that_is_no_safetensors(qwen2_copy: Path, content: bytes) -> None
         b'{"a": {"dtype": "F32", "shape": [1]}}',
         b'{"a": {"dtype": "F32", "shape": "x", "data_offsets": [0, 4]}}',
         b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0]}}',
+        b'{"a": {"dtype": "F32", "shape": [Infinity], "data_offsets": [0, 4]}}',
+        b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 1e400]}}',
         b"\xff\xff",
         b"[" * 100_000,
     ],
@@ -226,7 +229,23 @@ def test_tokenizer_ids_beyond_the_vocabulary(qwen2_copy: Path, change_json: Call
     assert "tokenizer.json: ids go up to 1023, the model's vocabulary has 1000" in refusal(qwen2_copy)
 
 
-@pytest.mark.parametrize(("content", "says"), [("{", "bad JSON"), ('{"model": 1}', "cannot read it")])
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "chat_template.jinja"])
+def test_a_pipe_is_refused_not_waited_for(qwen2_copy: Path, name: str) -> None:
+    (qwen2_copy / name).unlink(missing_ok=True)
+    os.mkfifo(qwen2_copy / name)
+    assert f"{name}: not a regular file" in refusal(qwen2_copy)
+
+
+PANICS = json.dumps(
+    # the package cuts this prefix off merges that are shorter
+    {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]],
+     "continuing_subword_prefix": "99999"}, "added_tokens": []}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [("{", "bad JSON"), ('{"model": 1}', "cannot read it"), (PANICS, "cannot read it")]
+)
 def test_a_damaged_tokenizer(qwen2_copy: Path, content: str, says: str) -> None:
     (qwen2_copy / "tokenizer.json").write_text(content)
     message = refusal(qwen2_copy)

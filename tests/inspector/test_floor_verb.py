@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,18 @@ def test_stored_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     assert (stored["kv"]["dtype"], held["kv"]["dtype"]) == ("f16", "f32")
 
 
+def test_stored_sizes_of_weights_that_are_not_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = shutil.copytree(ORACLE / "tiny-llama-f32-untied-sharded", tmp_path / "model")
+    index = folder / "model.safetensors.index.json"
+    files = json.loads(index.read_text())["weight_map"]
+    (folder / files["model.norm.weight"]).unlink()
+    kept = {name: file for name, file in files.items() if file != files["model.norm.weight"]}
+    index.write_text(json.dumps({"weight_map": kept}))
+    assert main(["floor", str(folder), "--dtype", "stored", "--bandwidth", "1GB/s"]) == 2
+    err = capsys.readouterr().err
+    assert " is missing; config.json asks for it" in err and err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -94,6 +107,12 @@ def test_stored_sizes(capsys: pytest.CaptureFixture[str]) -> None:
         (["--weights", "4.4 parsecs"], "--weights is '4.4 parsecs'"),
         (["--dtype", "stored"], "no weights are here to be stored; name a --dtype, or --weights"),
         (["--threads", "0"], "0 threads cannot compute"),
+        (["--context", str(10**13)], "it is 0 or more rows, at most 10^12"),
+        (["--bandwidth", "9" * 400 + "GB/s"], "at most 10^18 bytes"),
+        (["--bandwidth", "0.1B/s"], "it is a size above zero"),
+        (["--bandwidth", "150Gb/s"], "--bandwidth is '150Gb', in bits; give bytes, as 150GB"),
+        (["--bandwidth", "150GB/s", "--threads", "2"], "--threads says how to measure; a given --bandwidth is not"),
+        (["--weights", "4GB", "--dtype", "f16"], "--weights stands instead of --dtype; --kv-dtype says"),
     ],
 )
 def test_bad_words(config: str, words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,10 +49,9 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
-    _settle_streams()
-    parser = _parser()
     try:
-        args = parser.parse_args(_joined(sys.argv[1:] if argv is None else list(argv)))
+        _settle_streams()
+        args = _parser().parse_args(_joined(sys.argv[1:] if argv is None else list(argv)))
         return _run(args)
     except BrokenPipeError:
         # what reads us closed the pipe (`| head`): nothing more to say, also not at interpreter exit

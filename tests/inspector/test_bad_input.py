@@ -284,6 +284,22 @@ def test_a_prompt_that_is_no_text_is_refused(tmp_path: Path) -> None:
     assert done.stderr == b"stepscope: the prompt is not UTF-8 text\n"
 
 
+@pytest.mark.parametrize("verb", [["run", "-p", "hi", "--no-trace"], ["chat", "-o", "talk.steps"]])
+def test_a_system_message_that_is_no_text_is_refused(tmp_path: Path, verb: list[str]) -> None:
+    words = [os.fsencode(word) for word in (sys.executable, "-m", "inspector.cli", *verb, "--system")]
+    done = subprocess.run([*words, b"\xff"], capture_output=True, cwd=tmp_path, input=b"hi\n")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"no UTF-8" in done.stderr
+
+
+def test_ctrl_c_before_a_verb_begins_ends_quietly() -> None:
+    code = (
+        "import inspector.cli as cli\ndef _parser(): raise KeyboardInterrupt\ncli._parser = _parser; exit(cli.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_the_module_as_a_program_has_the_same_errors(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "inspector.cli", "run", "-p", "hi", "/nonexistent"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

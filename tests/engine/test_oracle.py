@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from engine.batched import run_batch
 from engine.loop import StopSettings, run_generation
 from engine.loop_settings import LoopSettings
 from engine.model import Model
 from engine.sampling import pick_greedy
+from engine.tracing import record_batch, record_generation
 from engine.weights import Array
 from tests.engine.conftest import ORACLE, oracle_model
+from traces.columnar import check_table
+from traces.table import Table
 
 RUNS = [
     pytest.param(described["model"], run, id=f"{described['model']}-{len(run['prompt'])}-tokens")
@@ -26,6 +29,7 @@ RUNS = [
 ]
 
 LOOPS: dict[str, Callable[[Model], LoopSettings]] = {
+    "cached": lambda model: LoopSettings(),
     "chunked": lambda model: LoopSettings(prefill_chunk=7),
     "naive": lambda model: LoopSettings("naive"),
     "speculative": lambda model: LoopSettings("speculative", draft_k=5),
@@ -55,38 +59,38 @@ def test_every_family_and_dtype_is_compared() -> None:
     assert len(RUNS) == 33
 
 
-@pytest.mark.parametrize(("name", "run"), RUNS)
-def test_greedy_ids(name: str, run: dict[str, Any]) -> None:
-    stops = StopSettings(max_new_tokens=len(run["greedy"]))
-    assert list(run_generation(oracle_model(name), run["prompt"], stops=stops).tokens) == run["greedy"]
-
-
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize(("name", "run"), RUNS)
-def test_every_loop_says_the_same(name: str, run: dict[str, Any], loop: str) -> None:
+def test_every_loop_says_the_same(name: str, run: dict[str, Any], loop: str, tmp_path: Path) -> None:
     # without a cache 24 tokens after 300 are 24 prompts; the first few show as much
     n = 5 if loop == "naive" and len(run["prompt"]) > 64 else len(run["greedy"])
     stops, model = StopSettings(max_new_tokens=n), oracle_model(name)
-    result = run_generation(model, run["prompt"], stops=stops, loop=LOOPS[loop](model))
+    path = tmp_path / "run.steps"
+    result = record_generation(model, run["prompt"], stops=stops, path=path, loop=LOOPS[loop](model))
     assert list(result.tokens) == run["greedy"][:n]
+    assert check_table(Table(path)).verdict == "pass"
 
 
 @pytest.mark.parametrize("name", sorted({run.values[0] for run in RUNS}))
-def test_a_batch_says_the_same(name: str) -> None:
+def test_a_batch_says_the_same(name: str, tmp_path: Path) -> None:
     runs = [run.values[1] for run in RUNS if run.values[0] == name]
     stops = StopSettings(max_new_tokens=len(runs[0]["greedy"]))
     loop = LoopSettings("batched", max_batch=2, prefill_chunk=16)
-    results = run_batch(oracle_model(name), [run["prompt"] for run in runs], stops=stops, loop=loop)
+    path = tmp_path / "run.steps"
+    results = record_batch(oracle_model(name), [run["prompt"] for run in runs], stops=stops, path=path, loop=loop)
     assert [list(result.tokens) for result in results] == [run["greedy"] for run in runs]
+    assert check_table(Table(path)).verdict == "pass"
 
 
 @pytest.mark.parametrize("run", SHIFTED, ids=lambda run: run["model"])
-def test_a_shifted_context_says_what_transformers_says(run: dict[str, Any]) -> None:
+def test_a_shifted_context_says_what_transformers_says(run: dict[str, Any], tmp_path: Path) -> None:
     loop = LoopSettings(capacity=run["context"], n_keep=run["n_keep"])
     stops = StopSettings(max_new_tokens=len(run["greedy"]))
-    result = run_generation(oracle_model(run["model"]), run["prompt"], stops=stops, loop=loop)
+    path = tmp_path / "run.steps"
+    result = record_generation(oracle_model(run["model"]), run["prompt"], stops=stops, path=path, loop=loop)
     assert len(run["shifts"]) > 1
     assert list(result.tokens) == run["greedy"]
+    assert check_table(Table(path)).verdict == "pass"
 
 
 @pytest.mark.parametrize("name", ["tiny-mistral-f16-window", "tiny-qwen3-f16-window"])

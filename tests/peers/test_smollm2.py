@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 
 from engine.loop import StopSettings, run_generation
+from engine.loop_settings import LOOPS, LoopSettings
 from engine.model import Model, load_model
+from engine.tracing import record_batch, record_generation
 from tests.engine.test_gguf_tokenizer import TEXTS
+from traces.columnar import check_table
+from traces.table import Table
 
 HERE = Path(__file__).parent
 ENVIRONMENT = HERE.parents[1] / ".venv-peers"
@@ -68,6 +72,20 @@ def test_its_answers_are_llama_cpps(peer: dict[str, Any]) -> None:
     for prompt, answer in zip(prompts(), peer["answers"], strict=True):
         stops = StopSettings(max_new_tokens=N)
         assert list(run_generation(smollm2(), prompt, stops=stops).tokens) == answer
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_every_loop_says_the_same(kind: str, tmp_path: Path) -> None:
+    model, stops, path = smollm2(), StopSettings(smollm2().defaults.eos, N), tmp_path / "run.steps"
+    alone = [run_generation(model, prompt, stops=stops) for prompt in prompts()]
+    loop = LoopSettings(kind)
+    if kind == "batched":
+        assert record_batch(model, prompts(), stops=stops, path=path, loop=loop) == alone
+        assert check_table(Table(path)).verdict == "pass"
+        return
+    for prompt, expected in zip(prompts(), alone, strict=True):
+        assert record_generation(model, prompt, stops=stops, path=path, loop=loop) == expected
+        assert check_table(Table(path)).verdict == "pass"
 
 
 def test_its_ids_are_llama_cpps(peer: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 # make demo   set up and run the main job on the embedded model
 # make test   set up, with what the tests need, and run them
 # make lint   style and types
-# make bench  the performance figures (minutes; not part of the tests); PEER=python, one that has torch and
-#             transformers, to compare with them
+# make bench  the performance figures, written into tests/bench/README.md (40 minutes; not part of the tests), beside
+#             transformers' and llama.cpp's, which it installs; BENCH="traces diff": only those
 # make pictures  draw the pictures of the README anew
 # make test-peers  build llama.cpp with debug information, follow it under gdb, compare SmolLM2's answers, record
 #                  transformers and llama-cpp-python (minutes; not part of the tests)
@@ -75,16 +75,8 @@ lint: $(VENV)/.installed-test
 pictures: $(VENV)/.installed
 	$(BIN)/python docs/pictures.py
 
-bench: $(VENV)/.installed-test
-	$(BIN)/python tests/bench/bench_traces.py
-	$(BIN)/python tests/bench/bench_engine.py $(if $(PEER),--peer $(PEER))
-	$(BIN)/python tests/bench/bench_load.py
-	$(BIN)/python tests/bench/bench_native.py
-	$(BIN)/python tests/bench/bench_gdb.py
-	$(BIN)/python tests/bench/bench_diff.py
-	$(BIN)/python tests/bench/bench_io.py
-	$(BIN)/python tests/bench/bench_tui.py
-	$(if $(PEER),$(PEER) tests/bench/bench_adapters.py)
+bench: $(VENV)/.installed-bench system-packages $(PEERS)/.installed-smollm2 $(TRANSFORMERS_VENV)/.installed
+	$(BIN)/python -m tests.bench --peer $(TRANSFORMERS_VENV)/bin/python $(BENCH)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -104,6 +96,10 @@ $(VENV)/.installed: pyproject.toml $(VENV)/bin/python
 $(VENV)/.installed-test: pyproject.toml $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: $(VENV)/.installed-test
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]'
+	@touch $@
 
 system-packages:
 	@missing=; for p in $(SYSTEM); do command -v "$${p%%:*}" >/dev/null || missing="$$missing $${p##*:}"; done; \

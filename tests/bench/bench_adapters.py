@@ -1,6 +1,6 @@
 """What recording `generate` of transformers costs: run by a Python that has torch and transformers.
 
-    PYTHON tests/bench/bench_adapters.py [--layers 24] [--threads 1] [--rounds 7]
+    PYTHON -m tests.bench.bench_adapters [--layers 24] [--threads 1] [--rounds 7]
 
 The weights are random, of the 0.5B shape, in float32. Generations without the adapter, with it, and with per-layer
 times take turns; the figures are medians of ratios, of the processor time that a generation took and of its time on the
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,8 +23,7 @@ from typing import Any
 import torch
 import transformers
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
+from tests.bench.figures import tell
 from traces.adapters.transformers import stepscope_record
 
 SHAPE = {
@@ -56,9 +54,11 @@ def main() -> None:
             statistics.median(a[i] / b[i] for a, b in zip(whole[name], whole["plain"], strict=True)) for i in (0, 1)
         )
         added = statistics.median(a[0] - b[0] for a, b in zip(narrow[name], narrow["plain"], strict=True))
-        print(f"{asked.layers} layers, {name} / plain: processor {processor:.4f}, clock {clock:.4f}", end="; ")
-        print(f"added {added / N_NEW * 1000:.2f} ms a token: {added / token:.2%}")
-    print(f"plain: {token / N_NEW * 1000:.1f} ms of the processor a token")
+        goal = "<= 1.01" if "without" in name else "<= 1.03"
+        tell(f"generate of the 0.5B shape, recorded {name} / plain", f"{clock:.4f}", goal)
+        tell("  the same in time of the processor", f"{processor:.4f}", goal)
+        what = f"  added to a token of a narrow model: ms; share of the {token / N_NEW * 1000:.0f} ms of the whole one"
+        tell(what, f"{added / N_NEW * 1000:.2f}; {added / token:.2%}")
 
 
 def measure(shape: dict[str, Any], n_layers: int, rounds: int) -> dict[str, list[tuple[float, float]]]:

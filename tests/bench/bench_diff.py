@@ -1,6 +1,6 @@
 """How often `stepscope diff` is wrong about time, how often it finds what is there, and how long it takes.
 
-`python tests/bench/bench_diff.py` prints one line a figure. Runs are simulated step by step (every step slow when its
+`python -m tests.bench.bench_diff` prints one line a figure. Runs are simulated step by step (every step slow when its
 neighbour is, every run with luck of its own), so that the whole way from steps to verdicts is measured, then the
 figures are repeated on the real C engine. `--quick` simulates a tenth.
 """
@@ -23,7 +23,8 @@ import numpy as np
 from scipy.signal import lfilter
 
 from inspector.record_set import record
-from tests.bench.bench_traces import make_trace, tell
+from tests.bench.bench_traces import make_trace
+from tests.bench.figures import tell
 from traces.diff import Diff, compare
 from traces.fields import REQUIRED, declaration
 from traces.metrics import RunColumns

@@ -1,7 +1,7 @@
 """How near the engine's decode comes to its matrix products alone, what recording a step costs, and how transformers
 does.
 
-    python tests/bench/bench_engine.py [--steps N] [--context N] [--layers N] [--peer PYTHON]
+    python -m tests.bench.bench_engine [--steps N] [--context N] [--layers N] [--peer PYTHON]
 
 A random model of the 0.5B shape is made in memory. What is compared (the products alone, a decode step, a
 recorded decode step, one of transformers) takes turns step by step, so that whatever else the machine does falls on
@@ -15,7 +15,6 @@ import argparse
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -25,8 +24,6 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from engine.config import ModelConfig, read_config
 from engine.loop import Step, StopSettings, generate
 from engine.model import Model
@@ -34,6 +31,7 @@ from engine.sampling import SamplerSettings, make_sampler
 from engine.threads import limit_threads, threads_in_use
 from engine.tracing import recorded_steps, run_facts
 from engine.weights import Array, LayerWeights, Weights
+from tests.bench.figures import tell
 from traces.writer import TraceWriter
 
 
@@ -180,11 +178,8 @@ def against_peer(model: Model, peer: Peer, context: int, n_steps: int, n_prefill
     pairs["decode"] = [(timed(lambda: next_step(steps)), peer.turn("decode")) for _ in range(n_steps)]
     for what, goal in (("prefill", 1.0), ("decode", 1.15)):
         ours, theirs = (list(column) for column in zip(*pairs[what][1:], strict=True))
-        print(
-            f"{what} at {context}: {statistics.median(ours):.1f} ms, transformers {statistics.median(theirs):.1f} ms: "
-            f"{ratio(theirs, ours):.2f} times as fast (goal: {goal})",
-            flush=True,
-        )
+        took = f"{statistics.median(theirs):.0f} ms / the engine, {statistics.median(ours):.0f} ms"
+        tell(f"{what} at context {context}: transformers, {took}", f"{ratio(theirs, ours):.2f}", f">= {goal}")
 
 
 def prefill_ms(model: Model, prompt: list[int]) -> float:
@@ -214,22 +209,21 @@ def main() -> None:
         limit_threads(asked.threads)
 
     model = random_model(shape(config_json(asked.layers)))
-    print("context  products  decode  recorded   (median ms)   products/decode  recorded/decode")
     for context in asked.context:
         ms = measure(model, context, asked.steps)
         medians = [statistics.median(ms[name]) for name in ("products", "decode", "recorded")]
-        print(
-            f"{context:7d}  {medians[0]:8.2f}  {medians[1]:6.2f}  {medians[2]:8.2f}"
-            f"{ratio(ms['products'], ms['decode']):31.3f}{ratio(ms['recorded'], ms['decode']):17.4f}",
-            flush=True,
-        )
+        what = f"decode at context {context}: its products alone, {medians[0]:.1f} ms / decode, {medians[1]:.1f} ms"
+        tell(what, f"{ratio(ms['products'], ms['decode']):.3f}", ">= 0.9" if context < 1000 else "")
+        tell("  recorded / not recorded", f"{ratio(ms['recorded'], ms['decode']):.4f}", "<= 1.01")
 
     # the cost does not depend on the matrices' size: small ones show it without their noise
     tiny = shape(config_json(asked.layers, intermediate_size=64, vocab_size=256))
     small = measure(random_model(tiny), 64, max(400, asked.steps))
     cost = statistics.median(r - d for r, d in zip(small["recorded"], small["decode"], strict=True))
     share = cost / medians[1]
-    print(f"recording {asked.layers} layers costs {cost:.3f} ms a step: {share:.2%} of a decode step")
+    tell(
+        f"recording {asked.layers} layers: ms a step; share of a decode step", f"{cost:.3f}; {share:.2%}", "<= 0.3; 1 %"
+    )
     if asked.peer:
         with started_peer(asked.peer, config_json(asked.layers)) as peer:
             against_peer(model, peer, 512, asked.steps, asked.prefills)

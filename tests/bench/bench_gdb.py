@@ -1,6 +1,6 @@
 """What a step costs under gdb: stops, gdbserver, qemu's stub, tracepoints, and reading what they collected.
 
-`python tests/bench/bench_gdb.py` prints one line a figure. The program is loop28.c, 28 layers and no model, so that
+`python -m tests.bench.bench_gdb` prints one line a figure. The program is loop28.c, 28 layers and no model, so that
 a step is nothing but its hook; it writes down the time from one step to the next. gdb, the server and the program are
 pinned to one core: unpinned, the scheduler is measured. Medians; runs with an empty breakpoint, which stops, calls
 Python and goes on, alternate with the others, so that a drift of the machine meets both.
@@ -11,17 +11,15 @@ from __future__ import annotations
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.bench.figures import tell
+from tests.gdb_scripts.serving import SYSROOT, gdbserver, need, qemu
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
-from tests.gdb_scripts.serving import SYSROOT, gdbserver, need, qemu  # noqa: E402 - run as a script, from anywhere
-
 PINNED = ("taskset", "-c", "0")
 SCRIPTS = ROOT / "gdb_scripts" / "stepscope.py"
 HERE = Path(__file__).parent
@@ -47,11 +45,6 @@ def main() -> None:
         local(folder)
         remote_packets(folder)
         tracepoints(folder)
-
-
-def tell(what: str, seen: str, goal: str = "") -> None:
-    """One line of the table."""
-    print(f"{what:<76} {seen:>26}   {'goal ' + goal if goal else ''}".rstrip(), flush=True)
 
 
 def debug(commands: Sequence[str], words: Sequence[object], debugger: str = "gdb") -> str:

@@ -1,6 +1,6 @@
 """What other forms cost: importing a large log, exporting a large trace.
 
-`python tests/bench/bench_io.py` prints one line a figure. Times are beside that of a plain Python loop over the same
+`python -m tests.bench.bench_io` prints one line a figure. Times are beside that of a plain Python loop over the same
 lines, or of reading the same steps, measured in the same run; memory is the highest that a process of its own reached.
 """
 
@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from tests.bench.bench_traces import LAYERS, STEPS, make_trace, median_seconds, tell  # noqa: E402 - run as a script
-from traces.table import Table  # noqa: E402
+from tests.bench.bench_traces import LAYERS, STEPS, make_trace, median_seconds
+from tests.bench.figures import tell
+from traces.table import Table
 
 MB = 100
 REQUEST = """\

@@ -1,6 +1,6 @@
 """What loading a checkpoint costs above reading and converting its bytes, in time and in memory.
 
-    python tests/bench/bench_load.py [--layers N] [--rounds N]
+    python -m tests.bench.bench_load [--layers N] [--rounds N]
 
 A checkpoint of the 0.5B shape in bfloat16 is written to a temporary folder and loaded in turns with the least that any
 loader must do: read the bytes once and widen them once. The memory is that of a process of its own.
@@ -21,12 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from engine.config import read_config
 from engine.model import load_model
 from engine.weights import expected_shapes
 from tests.bench.bench_engine import config_json
+from tests.bench.figures import tell
 
 
 def write_checkpoint(folder: Path, n_layers: int) -> int:
@@ -63,7 +62,12 @@ def load(folder: Path) -> float:
 
 def peak_bytes(folder: Path) -> int:
     """How much a process that loads the checkpoint grows at most."""
-    done = subprocess.run([sys.executable, __file__, "--peak", folder], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench.bench_load", "--peak", folder],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     return int(done.stdout)
 
 
@@ -97,8 +101,8 @@ def main() -> None:
         peak = peak_bytes(folder)
     loaded, least = (statistics.median(column) for column in zip(*turns, strict=True))
     ratio = statistics.median(a / b for a, b in turns)
-    print(f"load {loaded:.2f} s, read and convert {least:.2f} s: {ratio:.2f} (goal: at most 3)")
-    print(f"peak memory / float32 weights: {peak / (4 * n_values):.3f} (goal: at most 1.2)")
+    tell(f"loading in {loaded:.2f} s / reading and converting the bytes once in {least:.2f} s", f"{ratio:.2f}", "<= 3")
+    tell("peak memory / the float32 weights", f"{peak / (4 * n_values):.3f}", "<= 1.2")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What recording costs a C engine: stepscope.h a step, and the C engine with and without `--trace`.
 
-`python tests/bench/bench_native.py` prints one line a figure. Everything is pinned to one core with taskset; runs with
+`python -m tests.bench.bench_native` prints one line a figure. Everything is pinned to one core with taskset; runs with
 and without recording alternate, so that a drift of the machine meets both.
 """
 
@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.bench.figures import tell
+
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "engine" / "native"
 LAYERS = 28
@@ -30,11 +32,6 @@ def main() -> None:
         header(Path(folder))
         engine("the embedded model, 4 layers", ROOT / "engine" / "demo", Path(folder), 400)
         engine(f"a random model, {LAYERS} layers", random_model(Path(folder) / "random"), Path(folder), 120)
-
-
-def tell(what: str, seen: str, goal: str) -> None:
-    """One line of the table."""
-    print(f"{what:<70} {seen:>24}   goal {goal}", flush=True)
 
 
 def header(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """What traces cost: writing a step, opening, showing and checking 1,000,000 steps x 28 layers, and `kill -9`.
 
-`python tests/bench/bench_traces.py` prints one line a figure, medians of several runs. The large traces are made once
+`python -m tests.bench.bench_traces` prints one line a figure, medians of several runs. The large traces are made once
 in a temporary folder (about 1.2 GB) and removed.
 """
 
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.bench.figures import tell
 from traces import frames
 from traces.fields import ABSENT_I64, REQUIRED, declaration
 from traces.table import Table
@@ -59,11 +60,6 @@ def main() -> None:
             reading(path, per_frame)
             path.unlink()
     help_time()
-
-
-def tell(what: str, seen: str, goal: str) -> None:
-    """One line of the table."""
-    print(f"{what:<70} {seen:>16}   goal {goal}", flush=True)
 
 
 def median_seconds(action: Callable[[], object], runs: int = 5) -> float:

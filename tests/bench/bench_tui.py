@@ -1,6 +1,6 @@
 """What the terminal view costs: first paint, jumps, keys and memory on 10,000,000 steps x 28 layers, and a live trace.
 
-`python tests/bench/bench_tui.py` prints one line a figure; `scale` or `live` behind it: only those. It drives the real
+`python -m tests.bench.bench_tui` prints one line a figure; `scale` or `live` behind it: only those. It drives the real
 program on a pseudo-terminal of 120 x 40 and reads what it draws. The large traces, of the required fields, t_ns,
 total_ms, gemm_ms, attn_ms and text, are made in a temporary folder (4.2 GB at a time) and removed.
 """
@@ -28,14 +28,13 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+from tests.bench.figures import tell
+from traces import frames
+from traces.fields import ABSENT_I64, REQUIRED, declaration
+from traces.table import Table
+from traces.writer import TraceWriter
 
-from tests.bench.bench_traces import tell  # noqa: E402 - run as a script, from anywhere
-from traces import frames  # noqa: E402
-from traces.fields import ABSENT_I64, REQUIRED, declaration  # noqa: E402
-from traces.table import Table  # noqa: E402
-from traces.writer import TraceWriter  # noqa: E402
+ROOT = Path(__file__).parents[2]
 
 LAYERS = 28
 STEPS = 10_000_000
@@ -224,7 +223,7 @@ def large(name: str, path: Path, at_rest: float) -> None:
     rest = [screen.key(key, f"{at + by} decode") for at in range(at, at + 100) for key, by in (("j", 1),)]
     tell(f"{name}: key to paint, p50 / p95, ms", f"{statistics.median(rest):.0f} / {p95(rest):.0f}", "<= 50")
     screen.press("/total > 99ms\r")
-    tell(f"{name}: search through all of it, s", f"{screen.seconds_until('no such step'):.1f}", "-")
+    tell(f"{name}: search through all of it, s", f"{screen.seconds_until('no such step'):.1f}")
     memory = max(memory, screen.memory_mb())
     tell(f"{name}: memory above that of a trace of 50 steps, MB", f"{memory - at_rest:.0f}", "<= 200")
     screen.close()

@@ -175,7 +175,8 @@ def load_weights(config: ModelConfig, checkpoint: Checkpoint, progress: Progress
     """All weights as float32.
 
     progress: called after every block; by default a bar on stderr, at a terminal and for large models only.
-    Raises EngineError for a missing tensor, a wrong shape or a dtype that is not read, before allocating.
+    Raises EngineError for a missing tensor or one too many, a wrong shape or a dtype that is not read, before
+    allocating.
     """
     expected = checked_shapes(config, checkpoint)
     total = sum(checkpoint.tensors[name].n_bytes for name in expected)
@@ -191,10 +192,20 @@ def load_weights(config: ModelConfig, checkpoint: Checkpoint, progress: Progress
 
 
 def checked_shapes(config: ModelConfig, checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
-    """`expected_shapes`, once the checkpoint is known to hold them. Raises EngineError as `load_weights`."""
+    """`expected_shapes`, once the checkpoint is known to hold them and no others in its layers.
+
+    Raises EngineError as `load_weights`.
+    """
     expected = expected_shapes(config)
     for name, shape in expected.items():
         _check(checkpoint, name, shape)
+    for name in checkpoint.tensors:
+        # a bias or a layer that is left out is another model; older files carry RoPE's frequencies, computed here
+        if name.startswith(f"{config.tensor_prefix}.layers.") and name not in expected and "rotary_emb" not in name:
+            raise EngineError(
+                f"{checkpoint.place}: tensor {name} is in the weights, {checkpoint.described_in} does not ask for it; "
+                "is it this model's?"
+            )
     return expected
 
 

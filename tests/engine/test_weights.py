@@ -193,6 +193,28 @@ def test_a_missing_tensor_is_named(qwen2_copy: Path) -> None:
     assert "tensor model.layers.3.mlp.up_proj.weight is missing" in refusal(qwen2_copy)
 
 
+@pytest.mark.parametrize(
+    ("entries", "tensor"),
+    [
+        ({"num_hidden_layers": 3, "layer_types": ...}, "model.layers.3."),
+        ({"architectures": ["LlamaForCausalLM"]}, "model.layers.0.self_attn.k_proj.bias"),
+    ],
+)
+def test_a_tensor_that_would_be_left_out_is_named(
+    qwen2_copy: Path, change_json: Callable[..., None], entries: dict[str, Any], tensor: str
+) -> None:
+    change_json(qwen2_copy / "config.json", **entries)
+    assert f"tensor {tensor}" in refusal(qwen2_copy)
+
+
+def test_stored_rope_frequencies_are_not_needed(qwen2_copy: Path) -> None:
+    def add(tensors: dict[str, np.ndarray]) -> None:
+        tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(8, np.float32)
+
+    rewrite(qwen2_copy, add)
+    load_model(qwen2_copy)
+
+
 def test_a_wrong_shape_says_expected_and_seen(qwen2_copy: Path) -> None:
     def transpose(tensors: dict[str, np.ndarray]) -> None:
         name = "model.layers.0.mlp.down_proj.weight"

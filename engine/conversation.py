@@ -22,16 +22,20 @@ from traces.writer import TraceWriter
 
 @dataclass(frozen=True)
 class Turn:
-    """One answer, and how many of its prompt's tokens were in the cache already."""
+    """One answer, how many of its prompt's tokens were in the cache already, and how many of the oldest questions,
+    with their answers, were left out of it for want of room.
+    """
 
     result: Result
     n_reused: int
+    n_forgotten: int
 
 
 class Conversation:
     """Turns with one model, recorded: every turn is a request of its own in the trace.
 
-    writer: open, with a run of `run_facts`; `end` leaves it open. loop: of kind "cached".
+    writer: open, with a run of `run_facts`; `end` leaves it open. loop: of kind "cached"; with `n_keep` a
+    conversation that has outgrown the context goes on without its oldest turns.
     Raises EngineError where the model has no tokenizer or the loop does not fit it.
     """
 
@@ -58,9 +62,11 @@ class Conversation:
 
         Raises EngineError, the conversation being as it was, where all of it no longer fits the context.
         """
-        turns = [*self._turns, {"role": "user", "content": text}]
-        prompt = self._tokenizer.chat_prompt(turns, system=self._system)
-        ids = self._tokenizer.encode(prompt)
+        turns, n_forgotten = [*self._turns, {"role": "user", "content": text}], 0
+        prompt, ids = self._prompt(turns)
+        while len(ids) > self._capacity and len(turns) > 1 and self._loop.n_keep is not None:
+            turns, n_forgotten = turns[2:], n_forgotten + 1
+            prompt, ids = self._prompt(turns)
         check_request(ids, self._stops, self._capacity, self._tokenizer.token_bytes)
         if not keep_prefix(self._context, ids):
             self._context = self._new_context()
@@ -69,7 +75,7 @@ class Conversation:
         request = self._seq_id, self._context, self._model, ids, self._sampler, self._stops, self._loop
         result = record_request(self._writer, *request, prompt, on_text)
         self._turns = [*turns, {"role": "assistant", "content": result.text}]
-        return Turn(result, n_reused)
+        return Turn(result, n_reused, n_forgotten)
 
     def forget(self) -> None:
         """Begin anew; what the next prompt shares with the last one, such as a system message, is still reused."""
@@ -80,6 +86,10 @@ class Conversation:
         if self._seq_id >= 0:
             self._writer.note("release", seq_id=self._seq_id)
         note_rounding(self._writer, self._rounding)
+
+    def _prompt(self, turns: list[dict[str, str]]) -> tuple[str, list[int]]:
+        prompt = self._tokenizer.chat_prompt(turns, system=self._system)
+        return prompt, self._tokenizer.encode(prompt)
 
     def _new_context(self) -> Context:
         return Context([], self._model.new_cache(self._capacity, self._loop.kv_dtype, self._rounding))

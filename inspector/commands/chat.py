@@ -13,6 +13,7 @@ from inspector.generating import (
     add_sampling,
     add_stops,
     add_threads,
+    check_sampling,
     is_text,
     loop_of,
     open_model,
@@ -26,6 +27,7 @@ HELP = "talk with a model, turn by turn, and record every step"
 EPILOG = """\
 Each line is a turn; the answers go to standard output, the trace to a file. What a turn's prompt shares with the
 turns before it is taken from the cache. /new begins a new conversation, /quit or Ctrl-D ends, Ctrl-C stops an answer.
+With --n-keep a conversation that has outgrown the context goes on without its oldest turns.
 
 examples:
   stepscope chat -o talk.steps
@@ -64,6 +66,7 @@ def _talk(args: argparse.Namespace) -> int:
     from inspector.names import new_run
     from traces.writer import TraceWriter
 
+    check_sampling(args)
     loop = loop_of(args)
     model = open_model(args)
     tokenizer_of(model)
@@ -123,5 +126,6 @@ def _lines() -> Iterator[str]:
 def _remark(turn: Turn) -> str:
     result = turn.result
     fed = result.prompt_tokens - turn.n_reused
+    forgotten = f"; {turn.n_forgotten} of the oldest turns forgotten" if turn.n_forgotten else ""
     ended = "" if result.finish == "eos" else f"; finish={result.finish}"
-    return f"({turn.n_reused} of {result.prompt_tokens} prompt tokens from the cache, {fed} fed{ended})"
+    return f"({turn.n_reused} of {result.prompt_tokens} prompt tokens from the cache, {fed} fed{forgotten}{ended})"

@@ -125,6 +125,18 @@ def test_a_turn_that_does_not_fit_leaves_the_conversation_as_it_was(demo: Model,
     assert read(path).verdict == "pass"
 
 
+def test_with_n_keep_it_goes_on_without_its_oldest_turns(demo: Model, path: Path) -> None:
+    asked = ("Count to forty", "Name three months", "Count to ten")
+    whole = list(prompts(demo, asked))
+    last_two = list(prompts(demo, asked[1:]))[-1]
+    assert len(whole[-1]) > 70 > len(last_two)
+    with Talk(demo, path, capacity=70, n_keep=4) as talk:
+        turns = [talk.ask(text) for text in asked]
+    assert [turn.n_forgotten for turn in turns] == [0, 1, 0]
+    assert turns[-1].result == run_generation(demo, last_two)
+    assert read(path).verdict == "pass"
+
+
 def test_a_model_without_a_tokenizer_cannot_talk(llama_without_tokenizer: Model, path: Path) -> None:
     with pytest.raises(EngineError, match="has no tokenizer to talk through"):
         Talk(llama_without_tokenizer, path)

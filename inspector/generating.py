@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -110,12 +111,27 @@ def loop_of(args: argparse.Namespace, kind: str = "cached") -> LoopSettings:
     return LoopSettings(kind, args.context, **{**given, "draft_model": load_model(find_model(args.draft_model))})
 
 
+def check_sampling(args: argparse.Namespace) -> None:
+    """Refuse the sampler's flags before a large model is read. Raises UsageError and EngineError."""
+    from inspector.cli import UsageError
+
+    for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0)):
+        if args.temperature <= 0 and getattr(args, name) not in (None, off):
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(f"{flag} says nothing about greedy decoding; give a --temperature above 0")
+    _sampler(args, None)
+
+
 def sampler_of(args: argparse.Namespace, model: Model) -> SamplerSettings:
     """The flags' sampler, with the model's advice where they leave it open."""
+    return _sampler(args, model.defaults.sampling)
+
+
+def _sampler(args: argparse.Namespace, advised: Mapping[str, Any] | None) -> SamplerSettings:
     from engine.sampling import resolve_sampling
 
     return resolve_sampling(
-        model.defaults.sampling,
+        advised,
         temperature=args.temperature,
         top_k=args.top_k,
         top_p=args.top_p,

@@ -18,6 +18,7 @@ from inspector.generating import (
     add_sampling,
     add_stops,
     add_threads,
+    check_sampling,
     is_text,
     loop_of,
     open_model,
@@ -106,6 +107,7 @@ def _generate(args: argparse.Namespace) -> int:
     from inspector.names import new_run
 
     prompts = _prompt_texts(args)
+    check_sampling(args)
     loop = loop_of(args, _loop_kind(args, prompts))
     model = open_model(args)
     stops = StopSettings(model.defaults.eos, args.max_new_tokens, tuple(args.stop), args.ignore_eos)

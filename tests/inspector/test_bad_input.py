@@ -94,7 +94,11 @@ def test_several_traces_one_of_them_unreadable(tmp_path: Path, capsys: pytest.Ca
         (["run", "--prompt-ids", "1,999999"], "999999"),
         (["run", "-p", "a", "--no-trace", "-o", "x"], "--no-trace"),
         (["run", "--prompt-ids", "1", "--system", "x"], "--prompt-ids"),
-        (["run", "-p", "a", "--top-p", "0"], "top_p"),
+        (["run", "-p", "a", "--temperature", "1", "--top-p", "0"], "top_p"),
+        (["run", "-p", "a", "--top-k", "5"], "--top-k says nothing about greedy decoding; give a --temperature"),
+        (["chat", "--min-p", "0.1"], "--min-p says nothing about greedy decoding"),
+        # what cannot be is said before the model is looked for
+        (["run", "/nowhere", "-p", "a", "--temperature", "1", "--top-k", "-1"], "top_k is -1"),
         (["run", "-p", "a", "--temperature", "nan"], "temperature"),
         (["run", "-p", "a", "--max-new-tokens", "-1"], "max_new_tokens"),
         (["run", "/nowhere", "-p", "a"], "/nowhere"),

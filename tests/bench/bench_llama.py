@@ -111,7 +111,19 @@ def engines(folder: Path) -> None:
 def ours(model: Path, threads: int, folder: Path) -> tuple[float, float]:
     """ms of the prefill and of a decode step."""
     trace = folder / "ours.steps"
-    command = [sys.executable, "-m", "inspector.cli", "run", model, "--prompt-ids", IDS, "--threads", threads, "-o", trace]
+    command = [
+        sys.executable,
+        "-m",
+        "inspector.cli",
+        "run",
+        model,
+        "--prompt-ids",
+        IDS,
+        "--threads",
+        threads,
+        "-o",
+        trace,
+    ]
     command += ["--ignore-eos", "--max-new-tokens", N_DECODED]
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
     steps = [step for step in Table(trace).plain(0, N_DECODED) if step is not None]

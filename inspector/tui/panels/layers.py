@@ -100,7 +100,7 @@ def layers(step: Step | str | None, run: dict[str, Any], before: Step | None, me
         return Page(lines=[[(step, FAIL)]] if step else [])
     found = layers_of(step, run)
     earlier = [layer.rms for layer in layers_of(before, run)] if before else []
-    grid = _Grid(found, earlier, medians, width)
+    grid = _Grid(step, found, earlier, medians, width)
     lines = [grid.layer(layer) for layer in found]
     if step.get("lm_head_ms") is not None and lines:
         lines.append(grid.head(step["lm_head_ms"]))
@@ -113,15 +113,23 @@ class _Grid:
     A bar's middle is the median of that layer over the run's steps of the same phase.
     """
 
-    NAME, TIME, CHANGE = 5, 5, 7
+    NAME, SHORTEST_TIME, CHANGE = 5, 5, 7
     SHORTEST_BAR, LONGEST_BAR = 7, 21
 
-    def __init__(self, found: list[Layer], earlier: list[float | None], medians: Medians, width: int) -> None:
+    def __init__(
+        self, step: Step, found: list[Layer], earlier: list[float | None], medians: Medians, width: int
+    ) -> None:
         self._width, self._earlier, self._medians = width, earlier, medians
+        times = [
+            film.gemm(step),
+            film.attention(step),
+            *(ms for layer in found for ms in (layer.gemm, layer.attention)),
+        ]
+        self._time_width = max([self.SHORTEST_TIME, *(len(film.milliseconds(ms)) for ms in times)])
         kind = max((len(layer.kind) for layer in found), default=0)
         self._name = min(self.NAME + 1 + kind, 16) if kind else self.NAME
         self._rows = max([4, *(len(film.count(layer.rows)) for layer in found)])
-        numbers = self._name + 1 + self._rows + 2 + 2 * (self.TIME + 1)
+        numbers = self._name + 1 + self._rows + 2 + 2 * (self._time_width + 1)
         if width < numbers + 2 * (self.SHORTEST_BAR + 1):
             self._name, numbers = max(4, self._name - 2), numbers - 2  # a bar says more than the word "layer"
         with_change = numbers + self.CHANGE + 1 + 2 * (self.SHORTEST_BAR + 1) <= width
@@ -135,7 +143,7 @@ class _Grid:
         names = fit("layer" if self._name >= self.NAME else "", self._name) + " " + fit("rows", self._rows, right=True)
         change = fit("Δrms", self._change, right=True) + " " if self._change else ""
         scale = " " + self._scale() if self._bar else ""
-        times = f"{'GEMM':>{self.TIME}}{scale} {'attn':>{self.TIME}}{scale}"
+        times = f"{'GEMM':>{self._time_width}}{scale} {'attn':>{self._time_width}}{scale}"
         return clip([(f"{names}  {change}{times}", TITLE)], self._width)
 
     def _scale(self) -> str:
@@ -184,7 +192,7 @@ class _Grid:
         return clip(out, self._width)
 
     def _time(self, ms: float | None, median: float | None, role: str) -> Line:
-        number: Line = [(fit(film.milliseconds(ms), self.TIME, right=True), PLAIN)]
+        number: Line = [(fit(film.milliseconds(ms), self._time_width, right=True), PLAIN)]
         if not self._bar:
             return number
         if ms is None or not median:

@@ -86,6 +86,8 @@ def _framed(canvas: Canvas, labels: dict[int, Line], top: float, low: int, high:
     for y in range(canvas.height):
         ms = {0: top, canvas.height // 2: top * (1 - (canvas.height // 2) / canvas.height)}.get(y)
         number = film.milliseconds(ms) if ms is not None and (y == 0 or canvas.height >= 6) else ""
+        if len(number) > LABEL:
+            number = f"{ms:.2g}"
         out.append([(fit(number, LABEL, right=True) + wall, DIM), *canvas.row(y), *labels.get(y, [])])
     out.append([(fit("0", LABEL, right=True) + corner + ground * canvas.width, DIM)])
     left, right = f"{low:,}", f"{high:,} tokens"

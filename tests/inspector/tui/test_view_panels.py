@@ -9,8 +9,9 @@ import pytest
 from textual.pilot import Pilot
 
 from inspector.tui.feed import KEPT_FAILURES
-from inspector.tui.panels import source, times
+from inspector.tui.panels import layers, source, times
 from inspector.tui.plot import Canvas, medians_along, nice_above, sparkline
+from inspector.tui.sample import Medians
 from inspector.tui.sequences import Sequences
 from inspector.tui.viewer import Viewer
 from tests.inspector.tui.small_traces import (
@@ -229,3 +230,13 @@ def test_the_times_of_a_long_trace_reach_to_its_end(tmp_path: Path) -> None:
 
     # more than is read before the first picture
     view(tokens(tmp_path / "long.steps", [b"x"] * 15_000), script, size=(120, 40))
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_a_slow_layers_time_is_shown_whole(width: int) -> None:
+    step = {"cache_len": [32768] * 2, "gemm_ms": [12_345.6, 0.25], "attn_ms": [1234.5, 0.5], "seq_len": 32768}
+    page = layers.layers(step, {}, None, Medians(), width)
+    said = ["".join(text for text, _ in line) for line in (*page.top, *page.lines)]
+    assert [line.split()[1:3] for line in said[1:2]] == [["12345.9", "1235.0"]]
+    assert "12345.6" in said[2] and "1234.5" in said[2]
+    assert "0.250" in said[3] and "0.500" in said[3]

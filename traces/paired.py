@@ -21,6 +21,8 @@ from traces.table import Table
 
 Floats = npt.NDArray[np.float64]
 
+FINGERPRINTS = ("hidden_rms", "hidden_sum")
+"""Fields that tell what a layer computed, the better one first."""
 RMS_NOISE = 1e-3
 """Relative difference of a layer's fingerprint that numerics explain where nothing before it tells more: builds that
 sum in another order differ by less, a wrong position or a wrong weight by more."""
@@ -81,8 +83,10 @@ class Alignment:
 
 @dataclass(frozen=True)
 class LayerDifference:
-    """The first step, and in it the first layer, whose fingerprint (hidden_rms) differs beyond its noise; relative."""
+    """The first step, and in it the first layer, whose fingerprint differs beyond its noise; relative. field: which
+    fingerprint."""
 
+    field: str
     step: int
     new_step: int
     seq_id: int
@@ -273,25 +277,32 @@ def _kind(choices: tuple[Choice, Choice], noise: float | None, floor: float, fau
 def beside(
     tables: tuple[Table, Table], runs: tuple[RunColumns, RunColumns], pairs: tuple[Ints, Ints], fingerprints: bool
 ) -> tuple[LayerDifference | None, list[StateDifference]]:
-    """Per-layer fields of the steps side by side, read once: the first fingerprint (hidden_rms) that differs beyond
-    its noise, and each layer's first difference in cache_len.
+    """Per-layer fields of the steps side by side, read once: the first fingerprint that differs beyond its noise, and
+    each layer's first difference in cache_len.
 
     The noise of a layer at a step is eight times what it, or a layer before it in the same step, differed by so far;
-    at least 1e-5 and at most 2 % (nothing above is noise); 1e-3 where nothing came before. Relative differences.
+    at least 1e-5 and at most 2 % (nothing above is noise); 1e-3 where nothing came before. Relative differences; of a
+    sum, whose terms may cancel, to the largest sum of the step up to that layer.
     """
-    names = tuple(n for n in ("hidden_rms", "cache_len") if all(n in run.run.names for run in runs))
+    fingerprint = fingerprint_of(runs) if fingerprints else None
+    names = ("cache_len",) if fingerprint is None else (fingerprint, "cache_len")
     layer: LayerDifference | None = None
     seen: Floats | None = None
     rows: dict[int, StateDifference] = {}
     for rows_a, rows_b, a, b in _side_by_side(tables, runs, pairs, names):
         _rows_in(runs, (rows_a, rows_b), a["cache_len"], b["cache_len"], rows)
-        if fingerprints and layer is None and "hidden_rms" in names:
-            layer, seen = _layer_in(runs, (rows_a, rows_b), a["hidden_rms"], b["hidden_rms"], seen)
+        if fingerprint is not None and layer is None:
+            layer, seen = _layer_in(runs, (rows_a, rows_b), fingerprint, a[fingerprint], b[fingerprint], seen)
     return layer, list(rows.values())
 
 
+def fingerprint_of(runs: tuple[RunColumns, RunColumns]) -> str | None:
+    """The field that both runs tell their layers apart by; None where they have none in common."""
+    return next((name for name in FINGERPRINTS if all(name in run.run.names for run in runs)), None)
+
+
 def _layer_in(
-    runs: tuple[RunColumns, RunColumns], rows: tuple[Ints, Ints], a: Any, b: Any, seen: Floats | None
+    runs: tuple[RunColumns, RunColumns], rows: tuple[Ints, Ints], field: str, a: Any, b: Any, seen: Floats | None
 ) -> tuple[LayerDifference | None, Floats | None]:
     """(the first difference among these steps, the largest ones so far of each layer)."""
     x, y = a.astype(np.float64).reshape(len(a), -1), b.astype(np.float64).reshape(len(b), -1)
@@ -299,8 +310,11 @@ def _layer_in(
         return None, seen
     if np.array_equal(x, y):
         return None, seen if seen is not None else np.zeros(x.shape[1])
+    scale = np.maximum(np.abs(x), np.abs(y))
+    if field == "hidden_sum":
+        scale = np.fmax.accumulate(scale, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        relative = np.abs(x - y) / np.maximum(np.abs(x), np.abs(y))
+        relative = np.abs(x - y) / scale
     relative = np.nan_to_num(np.where(x == y, 0.0, relative), nan=0.0)  # absent on both sides: says nothing
     relative[_broke(x, y) | _broke(y, x)] = 1.0
     noise = _layer_noise(relative, seen)
@@ -311,6 +325,7 @@ def _layer_in(
     i = int(np.argmax(beyond.any(axis=1)))
     layer = int(np.argmax(beyond[i]))
     found = LayerDifference(
+        field,
         int(runs[0]["step"][rows[0][i]]),
         int(runs[1]["step"][rows[1][i]]),
         int(runs[0]["seq_id"][rows[0][i]]),

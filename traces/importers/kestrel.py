@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from traces.importers.log import NUMBER, Line, LogTrace, amount
+from traces.importers.log import MOST_LAYERS, NUMBER, Line, LogTrace, amount
 
 NAME = "kestrel"
 _MARK = re.compile(r"vLLM-Kestrel|\[DEC-SINGLE\]|\[PREFILL-TIMING\]|\[KV-PREFIX\]|\[STREAM\]|\bDEC token_id=")
@@ -309,7 +309,7 @@ class _Film:
         if "seq_before" not in seen:
             self._trace.doubt(line, "an entry without seq_before")
             return
-        if max(seen["seq_before"], *rows.values(), 0) > _MOST_TOKENS:
+        if max(seen["seq_before"], *rows.values(), 0) > _MOST_TOKENS or max(rows, default=0) >= MOST_LAYERS:
             self._trace.doubt(line, "a count beyond measure")
             return
         self._declare(rows)

@@ -1,9 +1,8 @@
 """The eval callback's dump of every tensor: the sum of each layer's output becomes a fingerprint of the step.
 
 `l_out-N` is the residual stream behind layer N; its first dimension is the model's width, its second the tokens fed.
-`hidden_sum` holds the sum of its values over all of them; the vocabulary's hidden_rms is another figure. A forward is
-a step: the first one is prefill, a later one of one token is decode. The dump says nothing about lengths, rows or ids,
-and so they stay absent.
+`hidden_sum` holds the sum of its values over all of them. A forward is a step: the first one is
+prefill, a later one of one token is decode. The dump says nothing about lengths, rows or ids, and so they stay absent.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from traces.importers.log import NUMBER, Line, LogTrace, amount
+from traces.importers.log import MOST_LAYERS, NUMBER, Line, LogTrace, amount
 
 _HEAD = re.compile(r"(?:ggml_debug|cb_eval\w*): +(\S.*?) = \(\w+\) .*= \{(\d+), (\d+), \d+, \d+\}\s*$")
 _LAYER = re.compile(r"l_out-(\d+)")
@@ -44,6 +43,8 @@ class Tensors:
     def _head(self, name: str, n_tokens: int) -> None:
         self.seen = True
         layer = _LAYER.fullmatch(name)
+        if layer and int(layer[1]) >= MOST_LAYERS:
+            raise ValueError(f"{name} is a layer beyond measure")
         self._name = name
         if layer and int(layer[1]) in self._sums:
             self._close()
@@ -74,5 +75,7 @@ class Tensors:
     def end(self) -> None:
         """The last forward."""
         self._close()
-        if self.seen and not self._forwards:
+        if self._forwards:
+            self._trace.note("gap", seq_id=0, why="a dump of tensors has no token ids")
+        elif self.seen:
             self._trace.message("no l_out-N among the tensors: print them all, or those at least")

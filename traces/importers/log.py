@@ -25,6 +25,8 @@ from traces.writer import TraceError, TraceWriter
 
 MAX_LINE = 64 << 20
 """Characters of one line, or of one JSON value over many lines; a longer one is skipped and noted"""
+MOST_LAYERS = 4096
+"""A log that names a layer of a higher number is damaged, or is no log of a model"""
 _MAX_TEXT = 20_000
 _MAX_SOURCE = 200
 _MOST_WAITING = 1000

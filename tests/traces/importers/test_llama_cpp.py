@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.traces.importers.importing import imported, some
+from traces.diff import compare
 from traces.table import Table
 
 SERVER = """\
@@ -315,6 +316,27 @@ def test_sums_of_the_layers_are_fingerprints(tmp_path: Path) -> None:
     assert all(step["seq_len"] is None and step["token_id"] is None for step in got.steps)
     assert got.totals == []  # printing every tensor takes most of the time
     assert got.facts["model"]["n_layers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("step", "layer", "base", "new"),
+    # layer 1 all but cancels: 0.0001 of its sum is nothing beside layer 0's 1.5, a tenth of layer 2's is a fault
+    [(None, None, 0.0010, 0.0011), (0, 2, 40.0, 44.0), (1, 0, 3.0, 3.3)],
+)
+def test_two_builds_dumps_name_the_first_layer_whose_sum_differs(
+    tmp_path: Path, step: int | None, layer: int | None, base: float, new: float
+) -> None:
+    sides = []
+    for name, value in (("base", base), ("new", new)):
+        (tmp_path / name).mkdir()
+        prefill = [1.5, value if layer is None else 0.001, value if layer == 2 else 40.0]
+        log = tensors([[5, *prefill], [1, value if layer == 0 else 3.0, 2.0, 9.0]], 8)
+        sides.append([(name, imported(tmp_path / name, log, "llama.cpp").table)])
+    diff = compare(*sides)
+    assert diff.verdicts["tokens"] == "cannot-decide"
+    assert diff.verdicts["layers"] == ("same" if step is None else "differs")
+    found = diff.layer and (diff.layer.field, diff.layer.step, diff.layer.layer, diff.layer.base, diff.layer.new)
+    assert found == (None if step is None else ("hidden_sum", step, layer, base, new))
 
 
 def test_a_sum_that_is_no_number_is_named(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from traces.columnar import check_chunk
 from traces.metrics import RunColumns
 from traces.outputs import KEPT, Request, requests_of
 from traces.paired import (
+    FINGERPRINTS,
     Alignment,
     Choice,
     Divergence,
@@ -24,6 +25,7 @@ from traces.paired import (
     align,
     beside,
     divergence,
+    fingerprint_of,
     length_differences,
     parts_at,
     request_differences,
@@ -301,10 +303,13 @@ def _cut(alignments: list[Alignment]) -> tuple[str, str] | None:
 
 
 def _without_ids(alignments: list[Alignment]) -> tuple[str, str] | None:
-    generated = max((side.generated for a in alignments for side in (a.base, a.new) if side is not None), default=0)
-    if generated and not sum(a.agreed - a.unknown for a in alignments):
+    if sum(a.agreed - a.unknown for a in alignments):
+        return None
+    sides = [side for a in alignments for side in (a.base, a.new) if side is not None]
+    if any(side.generated for side in sides):
         return UNDECIDED, "no token ids were recorded"
-    return None
+    cut = next((side for side in sides if side.cut), None)
+    return None if cut is None else (UNDECIDED, f"no token of seq {cut.seq_id} was recorded: {cut.cut}")
 
 
 def _state_answer(
@@ -354,15 +359,23 @@ def _layer_answer(
 ) -> tuple[str, str]:
     if layer is not None:
         return DIFFERS, ""
-    lacking = [name for name, run in (("base", a), ("new", b)) if "hidden_rms" not in run.columns.run.names]
-    if lacking:
-        return UNDECIDED, f"hidden_rms was not recorded ({' and '.join(lacking)})"
+    if fingerprint_of((a.columns, b.columns)) is None:
+        return UNDECIDED, _unlike_fingerprints(a, b)
     if not any(len(rows) for rows, _, _ in pairs):
         return UNDECIDED, "no step stands beside one of the other run"
     missing = _missing(a, b, alignments)
     if missing is not None:
         return missing if missing[0] == UNDECIDED else (SAME, "")
     return _cut(alignments) or (SAME, "")
+
+
+def _unlike_fingerprints(a: _Loaded, b: _Loaded) -> str:
+    """Why no layer can be compared."""
+    kept = [next((n for n in FINGERPRINTS if n in run.columns.run.names), None) for run in (a, b)]
+    if None not in kept:
+        return f"base has {kept[0]}, new has {kept[1]}: two different figures"
+    lacking = [name for name, field in zip(("base", "new"), kept, strict=True) if field is None]
+    return f"hidden_rms was not recorded ({' and '.join(lacking)})"
 
 
 def _time_answer(timing: Timing, runs: tuple[RunColumns, RunColumns]) -> tuple[str, str]:

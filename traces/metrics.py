@@ -138,7 +138,7 @@ def stats(table: Table) -> dict[str, Any]:
         "growth": _growth(by_context),
         "pace": _pace(runs),
         "naive": _recomputed(runs),
-        "speculative": _drafted(runs),
+        "speculative": _drafted(runs, requests),
         "floor": floor,
         "requests": [r.as_json() for r in requests],
         "messages": [str(note.get("text")) for run in runs for _, note in run.notes if note.get("kind") == "message"],
@@ -456,14 +456,17 @@ def _recomputed(runs: list[RunColumns]) -> dict[str, int] | None:
     return {"rows": int((n - 1).sum()), "scores": int((n * (n + 1) // 2).sum())}
 
 
-def _drafted(runs: list[RunColumns]) -> dict[str, Any] | None:
+def _drafted(runs: list[RunColumns], requests: list[Request]) -> dict[str, Any] | None:
     """{"drafted", "accepted", "forwards_a_token"} of a run that verified drafts; None of another. A token is one that
-    was fed and kept after prefill.
+    was fed and kept after prefill; requests without steps count drafts alone.
     """
     verifying = [run for run in runs if (run["phase"] == VERIFY).any()]
-    if not verifying:
+    summed = [r.totals for r in requests if r.totals is not None and count(r.totals, "n_drafted") >= 0]
+    if not verifying and not summed:
         return None
-    drafted = accepted = forwards = tokens = 0
+    drafted = sum(count(totals, "n_drafted") for totals in summed)
+    accepted = sum(max(count(totals, "n_accepted"), 0) for totals in summed)
+    forwards = tokens = 0
     for run in verifying:
         verify = run["phase"] == VERIFY
         drafted += int(np.maximum(run["n_drafted"][verify], 0).sum())
@@ -581,4 +584,4 @@ def _sum(values: list[Any]) -> float | None:
 
 
 def _rate(tokens: int, ms: float | None) -> float | None:
-    return tokens / ms * 1000 if ms else None
+    return tokens / ms * 1000 if ms and tokens else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,13 @@ _GAP = 1024
 _PIECE = 1 << 15
 
 
+class _Lost(NamedTuple):
+    """Steps from `step` on are unknown. why: in words, where the gap is one request's own; else empty."""
+
+    step: int
+    why: str
+
+
 @dataclass(frozen=True)
 class Request:
     """One request of one run. tokens: what it sent out, end token included, -2**63 where the id is unknown; steps: the
@@ -38,7 +45,7 @@ class Request:
     reused: int | None
     drafted: int | None
     accepted: int | None
-    generated: int
+    generated: int | None
     finish: str | None
     tokens: Ints
     steps: Ints
@@ -49,20 +56,31 @@ class Request:
 
 def requests_of(run: RunColumns, table: Table, complete: bool) -> list[Request]:
     """The requests of a run in the order of their first step; those that a log has only totals of behind them."""
-    lost_from = _lost_from(run)
-    found = [_request(run, table, part, complete, lost_from) for part in request_steps(run)]
-    return found + [_from_totals(note) for _, note in run.notes if note.get("kind") == "totals"]
+    gaps = [(step, note) for step, note in run.notes if note.get("kind") == "gap"]
+    parts = request_steps(run)
+    found = [_request(run, table, part, complete, _lost_from(run, part, parts, gaps)) for part in parts]
+    recorded = {part.seq_id for part in parts}
+    totals = (note for _, note in run.notes if note.get("kind") == "totals")
+    return found + [_from_totals(note) for note in totals if count(note, "seq_id") not in recorded]
 
 
-def _lost_from(run: RunColumns) -> int | None:
-    """The first step that may follow one that was not recorded, or was lost to damage."""
-    gaps = [step for step, note in run.notes if note.get("kind") == "gap"]
-    places = gaps + ([run.damaged_from] if run.damaged_from is not None else [])
-    return min(places) if places else None
+def _lost_from(
+    run: RunColumns, part: RequestSteps, parts: list[RequestSteps], gaps: list[tuple[int, dict[str, Any]]]
+) -> _Lost | None:
+    """The first step of a request that may follow one that was not recorded, or was lost to damage."""
+    first = int(run["step"][part.rows[0]])
+    later = [int(run["step"][p.rows[0]]) for p in parts if p.seq_id == part.seq_id and p.rows[0] > part.rows[0]]
+    places = [] if run.damaged_from is None else [_Lost(run.damaged_from, "")]
+    for step, note in gaps:
+        if note.get("seq_id") is None:
+            places.append(_Lost(step, ""))
+        elif note["seq_id"] == part.seq_id and first < step <= min(later, default=step):
+            places.append(_Lost(step, str(note.get("why") or "its next steps were not recorded")))
+    return min(places, default=None)
 
 
-def _request(run: RunColumns, table: Table, part: RequestSteps, complete: bool, lost_from: int | None) -> Request:
-    rows, finish, cut = _known_part(run, part, complete, lost_from)
+def _request(run: RunColumns, table: Table, part: RequestSteps, complete: bool, lost: _Lost | None) -> Request:
+    rows, finish, cut = _known_part(run, part, complete, lost)
     phase, accepted = run["phase"][rows], run["n_accepted"][rows]
     verify = phase == VERIFY
     sizes = np.where(phase == PREFILL, 0, np.where(verify, 1 + accepted, 1))
@@ -88,13 +106,15 @@ def _request(run: RunColumns, table: Table, part: RequestSteps, complete: bool, 
 
 
 def _known_part(
-    run: RunColumns, part: RequestSteps, complete: bool, lost_from: int | None
+    run: RunColumns, part: RequestSteps, complete: bool, lost: _Lost | None
 ) -> tuple[Ints, str | None, str | None]:
     """(rows up to where something is unknown, how the request finished, why it is cut there or None)."""
     rows, cut = part.rows, None
-    if lost_from is not None and run["step"][rows[-1]] >= lost_from:
-        rows = rows[run["step"][rows] < lost_from]
-        cut = f"steps from {lost_from} on were not recorded or are damaged"
+    if lost is not None and run["step"][rows[-1]] >= lost.step:
+        rows = rows[run["step"][rows] < lost.step]
+        cut = f"steps from {lost.step} on were not recorded or are damaged"
+    elif lost is not None and lost.why:
+        cut = lost.why
     uncounted = (run["phase"][rows] == VERIFY) & (run["n_accepted"][rows] < 0)
     if uncounted.any():
         rows = rows[: int(np.argmax(uncounted))]
@@ -132,9 +152,9 @@ def _from_totals(note: dict[str, Any]) -> Request:
         _known(count(note, "prompt_tokens")),
         _known(count(note, "fed")),
         _known(count(note, "n_reused")),
-        None,
-        None,
-        max(0, count(note, "generated")),
+        _known(count(note, "n_drafted")),
+        _known(count(note, "n_accepted")),
+        _known(count(note, "generated")),
         finish if isinstance(finish, str) else None,
         none,
         none,

@@ -211,6 +211,9 @@ def token_words(diff: Diff) -> Iterator[str]:
         n = diff.compared
         yield f"{head('tokens', diff)} ({n} token{'' if n == 1 else 's'} compared)"
         return
+    if diff.verdicts["tokens"] == "cannot-decide":
+        yield f"{head('tokens', diff)}; the texts part at output {first.index} of seq {first.seq_id}"
+        return
     yield f"{head('tokens', diff)} from output {first.index} of seq {first.seq_id}: {_kind(first)}"
     for name, choice in (("base", first.base), ("new", first.new)):
         yield f"      {name:<5} {_choice(choice)}"
@@ -245,7 +248,7 @@ def layer_words(diff: Diff) -> Iterator[str]:
     where = "" if layer.layer is None else f" layer {layer.layer}"
     yield f"{head('layers', diff)} first at step {layer.step}{where} of seq {layer.seq_id}"
     apart = f"{layer.relative:.2g} apart, noise {layer.noise:.2g}"
-    yield f"      hidden_rms {layer.base:.6g} → {layer.new:.6g} ({apart})"
+    yield f"      {layer.field} {layer.base:.6g} → {layer.new:.6g} ({apart})"
 
 
 def state_words(diff: Diff) -> Iterator[str]:

@@ -338,7 +338,7 @@ def test_a_trace_is_the_same_as_itself(events: list[tuple[str, dict[str, Any]]])
         a = written(file.name, events)
         diff = compare(a, a)
     assert diff.verdicts["state"] == "same"
-    assert diff.verdicts["tokens"] == "same" or diff.why["tokens"] == "no token ids were recorded"
+    assert diff.verdicts["tokens"] == "same" or diff.why["tokens"].startswith("no token")
     assert diff.layer is None
     assert all(t.judgement.verdict == "cannot-decide" for t in diff.timing.lines)
     json.dumps(as_json(diff, ["tokens"]))

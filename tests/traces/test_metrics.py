@@ -192,6 +192,12 @@ def test_totals_of_a_log_without_steps(tmp_path: Path) -> None:
     assert f["tpot_ms"] == pytest.approx(381.604)
 
 
+def test_drafts_that_only_totals_tell_of(tmp_path: Path) -> None:
+    totals = {"kind": "totals", "seq_id": 0, "prompt_tokens": 9, "generated": 20, "n_drafted": 16, "n_accepted": 12}
+    f = figures(tmp_path, [], {0: [totals, {**totals, "seq_id": 1, "n_drafted": 4, "n_accepted": 3}]})
+    assert f["speculative"] == {"drafted": 20, "accepted": 15, "forwards_a_token": None}
+
+
 def test_an_empty_trace_has_no_figures(tmp_path: Path) -> None:
     f = figures(tmp_path, [], {})
     assert f["prefill"] == {"tokens": 0, "ms": None, "tok_s": None}

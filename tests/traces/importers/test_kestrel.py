@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.traces.importers.importing import imported, some
+from traces.diff import compare
 
 HEAD = """\
   vLLM-Kestrel: a banner
@@ -50,6 +51,22 @@ def test_prefills_of_a_server(tmp_path: Path) -> None:
     assert (figures["prefill"]["tokens"], figures["prefill"]["ms"]) == (73, pytest.approx(800.9, abs=1e-3))
     assert (figures["decode"]["tokens"], len(figures["requests"])) == (0, 2)
     assert got.done.doubts == 0
+
+
+def test_every_prefill_of_two_servers_logs_is_compared(tmp_path: Path) -> None:
+    # the second server found one row less in its cache, and its log has no decode steps either
+    logs = (SERVER, SERVER.replace("reuse 39-", "reuse 38-").replace("n=20", "n=21"))
+    sides = []
+    for name, log in zip(("base", "new"), logs, strict=True):
+        (tmp_path / name).mkdir()
+        sides.append([(name, imported(tmp_path / name, log, "kestrel").table)])
+    diff = compare(*sides)
+    assert [(a.base and a.base.evaluated, a.new and a.new.evaluated) for a in diff.alignments] == [(53, 53), (20, 21)]
+    assert ("n_tokens", 1, 20, 21) in [(d.field, d.step, d.base, d.new) for d in diff.state]
+    assert diff.verdicts["state"] == "differs"
+    assert diff.verdicts["tokens"] == "cannot-decide"
+    assert "no decode steps" in diff.why["tokens"]
+    assert imported(tmp_path, SERVER, "kestrel").figures["whole"]["tok_s"] is None
 
 
 def test_a_lost_token_of_the_prompt_shows(tmp_path: Path) -> None:

@@ -71,7 +71,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("gdb's lines mean something with their probe only: stepscope import gdb FILE --probe P")
     out = args.output or new_trace("import" if args.log == "-" else os.path.splitext(os.path.basename(args.log))[0])
     done = _import(args, out)
-    what = f"{done.steps} steps" + (f" and totals of {done.totals} requests" if done.totals else "")
+    what = f"{done.steps} step{'' if done.steps == 1 else 's'}"
+    if done.totals:
+        what += f" and totals of {done.totals} request{'' if done.totals == 1 else 's'}"
     print(f"stepscope: {what} written to {visible(out)}", file=sys.stderr)
     if done.doubts:
         lines = "1 line was" if done.doubts == 1 else f"{done.doubts} lines were"

@@ -341,6 +341,11 @@ def test_on_paper_it_is_light_and_nothing_is_folded(tmp_path: Path, browser: Bro
     seen.page.emulate_media(media="print", color_scheme="dark")
     assert seen.colour("body", "backgroundColor") == "rgb(255, 255, 255)"
     assert seen.page.get_by_text("rows are accounted for at the end").is_visible()
+    # paper does not scroll: on a page of A4 nothing may need to
+    seen.page.set_viewport_size({"width": 700, "height": 1000})
+    scrolls = "[...document.querySelectorAll('.wide')].filter(e => getComputedStyle(e).overflowX != 'visible').length"
+    assert seen.page.evaluate(scrolls) == 0
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 # -- words that do not fit ---------------------------------------------------------------------------------------------

@@ -64,12 +64,13 @@ def _format(word: str) -> str:
 def run(args: argparse.Namespace) -> int:
     """Import it; 0, or 1 where --strict finds a doubt. The trace's path and what is in it go to stderr."""
     from inspector.cli import FINE, NO, UsageError
-    from inspector.names import new_trace
+    from inspector.names import named, new_trace
     from inspector.text import visible
 
     if (args.format == "gdb") != bool(args.probe):
         raise UsageError("gdb's lines mean something with their probe only: stepscope import gdb FILE --probe P")
-    out = args.output or new_trace("import" if args.log == "-" else os.path.splitext(os.path.basename(args.log))[0])
+    stem = "import" if args.log == "-" else os.path.splitext(os.path.basename(args.log))[0]
+    out = named(args.output) or new_trace(stem)
     done = _import(args, out)
     what = f"{done.steps} step{'' if done.steps == 1 else 's'}"
     if done.totals:
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace, out: str) -> Imported:
-    from traces.importers.auto import engines, recognise
+    from traces.importers.auto import engines, marks_of_others, recognise
     from traces.importers.jsonl import import_jsonl
     from traces.importers.log import Imported, import_log, name_of
 
@@ -96,7 +97,7 @@ def _import(args: argparse.Namespace, out: str) -> Imported:
         chosen = recognise(path, name) if args.format == "auto" else args.format
         if chosen == "jsonl":
             return Imported(import_jsonl(path, out, name=name), 0, 0)
-        return import_log(path, out, engines()[chosen].READER, chosen, name)
+        return import_log(path, out, engines()[chosen].READER, chosen, name, marks_of_others(chosen))
 
 
 def _import_pattern(args: argparse.Namespace, out: str) -> Imported:

@@ -14,6 +14,7 @@ import pytest
 from inspector import cli
 from tests.inspector.test_bad_input import fails
 from tests.traces.importers.test_kestrel import FILM
+from tests.traces.importers.test_kestrel import SERVER as KESTREL
 from tests.traces.importers.test_llama_cpp import NEW, SERVER
 from traces.table import Table
 
@@ -34,7 +35,7 @@ def test_formats_by_name_and_by_content(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "a.log").write_bytes(BLOCK)
     assert imports(name, tmp_path / "a.log", "-o", tmp_path / "a.steps", "--strict") == 0
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"stepscope: 0 steps and totals of 1 requests written to {tmp_path}/a.steps\n")
+    assert (out, err) == ("", f"stepscope: 0 steps and totals of 1 request written to {tmp_path}/a.steps\n")
 
 
 @pytest.mark.parametrize("name", ["llama.cpp", "auto"])
@@ -97,6 +98,12 @@ def test_values_that_do_not_fit_are_doubts_not_numbers(tmp_path: Path, capsys: p
         (["pattern", "--regex", "a+"], "no named group"),
         (["pattern", "--regex", r"(?P<hidden_rms>\d)"], "an array"),
         (["pattern", "--regex", r"(?P<token_id>\d+)z"], "no line of it is known as pattern's"),
+        (["pattern", "--regex", r"(?P<token_id>\d)", "--set", "n_tokens"], "--set n_tokens=: does not fit"),
+        (["pattern", "--regex", r"(?P<token_id>\d)", "--set", "phase=later"], "--set phase=later: does not fit"),
+        (["pattern", "--regex", r"(?P<token_id>\d)", "--set", "full_layers=-3"], "full_layers=-3: does not fit"),
+        (["pattern", "--regex", r"(?P<token_id>\d)", "--set", "full_layers=99999999"], "=99999999: does not fit"),
+        (["auto", "-o", "-"], "not written to standard output"),
+        (["vllm", "-o", "nowhere/a.steps"], "nowhere/a.steps: cannot write"),
     ],
 )
 def test_what_cannot_be_imported(
@@ -106,6 +113,34 @@ def test_what_cannot_be_imported(
     Path("a.log").write_text("nothing of any engine\n")
     assert says in fails(capsys, "import", words[0], "a.log", *words[1:])
     assert [path.name for path in tmp_path.iterdir()] == ["a.log"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ggml_debug: l_out-99999999 = (f32) ADD() = {8, 5, 1, 1}",
+        "ggml_debug: l_out-0 = (f32) ADD() = {8, 99999999999999, 1, 1}",
+        "DEC token_id=64 seq_before=25 cache70000=25",
+    ],
+)
+def test_a_number_beyond_measure_is_a_doubt_even_on_the_last_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.log").write_text(f"{line}\n    sum = 1.5\n")
+    assert imports("auto", tmp_path / "a.log", "-o", tmp_path / "a.steps", "--strict") == 1
+    notes = [note for _, note in Table(tmp_path / "a.steps").notes()]
+    assert {note["kind"] for note in notes} == {"message"}
+    assert steps(tmp_path / "a.steps") == []
+
+
+@pytest.mark.parametrize(("name", "other"), [("llama.cpp", "kestrel"), ("kestrel", "llama.cpp")])
+def test_the_other_engine_in_a_mixed_log_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
+) -> None:
+    (tmp_path / "a.log").write_text(SERVER + KESTREL + SERVER)
+    assert imports(name, tmp_path / "a.log", "-o", tmp_path / "a.steps", "--strict") == 1
+    assert "1 line was dropped" in capsys.readouterr().err
+    assert len([note for _, note in Table(tmp_path / "a.steps").notes() if note["kind"] == "totals"]) in (2, 4)
+    cli.main(["show", str(tmp_path / "a.steps")])
+    assert f"{other} printed this: its lines are left out" in capsys.readouterr().out
 
 
 def test_a_trace_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

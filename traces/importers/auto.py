@@ -22,6 +22,11 @@ def engines() -> dict[str, ModuleType]:
     return {module.NAME: module for module in modules}
 
 
+def marks_of_others(name: str) -> dict[str, str]:
+    """Words that only other engines' lines have, and whose they are: in a mixed log their numbers are not read."""
+    return {mark: other for other, module in engines().items() if other != name for mark in module.MARKS}
+
+
 def recognise(path: str | os.PathLike[str], name: str) -> str:
     """The name of the format of the file at `path`. Raises TraceError where no line of it tells."""
     with opened(path) as source:

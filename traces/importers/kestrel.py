@@ -18,6 +18,7 @@ from typing import Any
 from traces.importers.log import MOST_LAYERS, NUMBER, Line, LogTrace, amount
 
 NAME = "kestrel"
+MARKS = ("[PREFILL-TIMING]", "[DEC-SINGLE]", "[STREAM] TOKIDS:")
 _MARK = re.compile(r"vLLM-Kestrel|\[DEC-SINGLE\]|\[PREFILL-TIMING\]|\[KV-PREFIX\]|\[STREAM\]|\bDEC token_id=")
 
 _TIMES = ("total_ms", "gemm_ms", "attn_ms", "qkv_ms", "o_ms", "gate_up_ms", "down_ms", "lm_head_ms")
@@ -41,7 +42,7 @@ _SEQ = re.compile(r"\bseq=(\d+)")
 _REUSE = re.compile(r"\breuse (\d+)-token")
 _LENGTH = re.compile(r"\[L3\] .*?(?<![\w-])seq=(\d+)")
 _STREAM_PREFILL = re.compile(rf"\[STREAM\] prefill (\d+) tokens in ({NUMBER})s")
-_STREAM_TOKEN = re.compile(r"^(?:.*\bTOKIDS:)?\s*(-?\d+) t=\d+ ms=(\d+)\b")
+_STREAM_TOKEN = re.compile(r"(?:^|[\s:])(-?\d+) t=\d+ ms=(\d+)\b")
 _MOST_TOKENS = 2**31 - 1
 _FILM = re.compile(r"\b(DEC|PREFILL|PRE) \w+=")
 _FACTS = {
@@ -111,7 +112,8 @@ class Kestrel:
             self._begin_run()
 
     def _shapes(self, text: str) -> None:
-        for name, number in re.findall(r"\b(\w+)=(\d+)\b", text) if text.startswith(("[SERVE]", "[STREAM]")) else ():
+        told = re.search(r"\[(?:SERVE|STREAM)\].*", text)
+        for name, number in re.findall(r"\b(\w+)=(\d+)\b", told[0]) if told else ():
             if name in _FACTS:
                 section, key = _FACTS[name]
                 self._trace.fact(section, **{key: int(number)})

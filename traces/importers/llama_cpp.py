@@ -19,6 +19,7 @@ from traces.importers.llama_tensors import Tensors
 from traces.importers.log import NUMBER, Line, LogTrace, amount
 
 NAME = "llama.cpp"
+MARKS = ("prompt eval time =", "llama_perf_context_print:")
 _MARK = re.compile(
     r"llama_perf_\w+_print:|llama_print_timings:|slot +(?:print_timing|launch_slot_|release): id|llama_model_loader:|"
     r"\bggml_debug:|common_debug_cb_eval:|^build_commit,|print_timings?\] prompt eval|srv +llama_server:|"
@@ -38,6 +39,7 @@ _CLOCK = re.compile(r"(\d+)\.(\d{2})\.(\d{3})\.(\d{3}) [A-Z] ")
 _PROMPT = re.compile(r"(?:task\.n_tokens|n_prompt_tokens) = (\d+)")
 _REUSED = re.compile(r"(?:memory_seq_rm|kv cache rm) (?:\[p0, end\) .*\bp0=|\[)(\d+)")
 _ROWS = re.compile(r"\bn_(?:tokens|past) ?= ?(\d+)")
+_CUT_NUMBER = re.compile(r"(?<!truncated )= *-?\d[\d.]*$")
 _TRUNCATED = re.compile(r"truncated ?= ?(?:[1-9]|true)")
 _DRAFTED = re.compile(r"acceptance rate\s*=.*?\(\s*(\d+)(?: accepted)?\s*/\s*(\d+)(?: generated)?\s*\)")
 _SPECULATIVE = re.compile(
@@ -94,6 +96,8 @@ class LlamaCpp:
         """One line; parts that know it take it."""
         if line.value is not None:
             self._object(line, line.value)
+        elif not line.ended and _CUT_NUMBER.search(line.text):
+            self.trace.doubt(line, "the last line has no end, its last number may be cut: dropped")
         elif not any(part.line(line) for part in (self._bench, self._tensors, self._slots, self._blocks)):
             self._facts(line.text)
 

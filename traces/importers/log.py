@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TextIO
 
@@ -71,31 +71,49 @@ def import_log(
     reader: Callable[[LogTrace], Reader],
     what: str,
     name: str | None = None,
+    others: Mapping[str, str] | None = None,
 ) -> Imported:
     """Write the trace that the log at `path` ("-": standard input) amounts to, to `out`.
 
-    reader makes the importer for a trace; what names the engine, for the run's facts; name the log, for errors.
+    reader makes the importer for a trace; what names the engine, for the run's facts; name the log, for errors. others:
+    words of other engines' lines, and whose they are; the first line of each engine is doubted.
     Raises TraceError where the log cannot be read or holds nothing that the importer knows; `out` is then untouched.
     """
     with opened(path) as source, replacing(out) as partial:
         trace = LogTrace(partial, name or name_of(path), what)
         try:
             importer = reader(trace)
+            strange = dict(others or {})
             for line in lines(source):
                 trace.line = line
+                for mark in strange:
+                    if mark in line.text:
+                        strange = _told_of(trace, strange, strange[mark])
+                        break
                 if line.problem:
                     trace.doubt(line, line.problem)
                     continue
-                try:
-                    importer.line(line)
-                except (ValueError, OverflowError) as error:  # a number that no program counted to
-                    trace.doubt(line, str(error).partition(";")[0])
-            importer.end()
+                _doubting(trace, importer.line, line)
+            _doubting(trace, importer.end)
             if not trace.events and not trace.doubts:
                 raise TraceError(f"{trace.name}: no line of it is known as {what}'s; docs/engines.md says what is")
         finally:
             trace.close()
     return Imported(trace.steps, trace.n_totals, trace.doubts)
+
+
+def _told_of(trace: LogTrace, strange: dict[str, str], engine: str) -> dict[str, str]:
+    """Doubt the present line as another engine's; the marks of engines that are still to be told of."""
+    trace.doubt(trace.line, f"{engine} printed this: its lines are left out; `stepscope import {engine}` reads them")
+    return {mark: other for mark, other in strange.items() if other != engine}
+
+
+def _doubting(trace: LogTrace, take: Callable[..., None], *line: Line) -> None:
+    """Let the importer take a line, or the end. A number that no program counted to makes the line doubtful."""
+    try:
+        take(*line)
+    except (ValueError, OverflowError) as error:
+        trace.doubt(trace.line, str(error).partition(";")[0])
 
 
 def name_of(path: str | os.PathLike[str]) -> str:

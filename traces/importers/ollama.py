@@ -12,6 +12,7 @@ from typing import Any
 from traces.importers.log import NUMBER, Line, LogTrace, amount
 
 NAME = "ollama"
+MARKS = ("prompt eval rate: ",)
 _MARK = re.compile(r"^\s*(?:prompt )?eval (?:count|duration): +\S")
 
 _ENTRY = re.compile(r"(total duration|load duration|(?:prompt )?eval (?:count|duration|rate)):\s+(\S.*?)\s*$")

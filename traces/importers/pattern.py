@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from traces import fields
-from traces.importers.log import Line, LogTrace, amount
+from traces.importers.log import MOST_LAYERS, Line, LogTrace, amount
 
 NAME = "pattern"
 
@@ -43,6 +43,10 @@ def compiled(expressions: list[str], constants: Mapping[str, str]) -> list[re.Pa
     for name in [*constants, *(name for pattern in patterns for name in pattern.groupindex)]:
         if _field_of(name) in ("draft_ids", "hidden_sum", "hidden_rms"):
             raise PatternError(f"{name} is an array; a group is one value")
+    for name, text in constants.items():
+        fits = 0 < (_exact(text) or 0) <= MOST_LAYERS if name == "full_layers" else _value(name, text) is not None
+        if not fits:
+            raise PatternError(f"--set {name}={text}: does not fit; it is NAME=VALUE, such as n_tokens=1")
     return patterns
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from traces.importers.log import NUMBER, Line, LogTrace, amount
 
 NAME = "vllm"
+MARKS = ("Avg prompt throughput: ",)
 _MARK = re.compile(
     r"Avg prompt throughput: |SpecDecoding metrics: |Serving Benchmark Result|LLM engine \(v|vLLM API server"
 )

@@ -145,6 +145,15 @@ def test_the_offline_run(tmp_path: Path) -> None:
     assert got.figures["ttft_ms"] == 250.0
 
 
+@pytest.mark.parametrize("log", [STREAM, SERVER])
+@pytest.mark.parametrize("stamp", ["Sep 15 12:00:00 board kestrel[9]: ", "2026-09-15T12:00:00.123Z "])
+def test_a_logger_s_time_stamps_change_nothing(tmp_path: Path, log: str, stamp: str) -> None:
+    plain = imported(tmp_path, log, "kestrel")
+    stamped = imported(tmp_path, "".join(stamp + line for line in log.splitlines(keepends=True)), "kestrel")
+    assert (stamped.steps, stamped.facts) == (plain.steps, plain.facts)
+    assert [note for _, note in stamped.table.notes()] == [note for _, note in plain.table.notes()]
+
+
 FILM = "".join(f"DEC token_id={64 + i} seq_before={25 + i} cache0={25 + i} cache2={25 + i}\n" for i in range(4))
 
 

@@ -345,6 +345,16 @@ def test_a_sum_that_is_no_number_is_named(tmp_path: Path) -> None:
     assert got.steps[0]["hidden_sum"] == [1.5, None]
 
 
+def test_a_last_number_that_may_be_cut_is_dropped(tmp_path: Path) -> None:
+    cut = imported(tmp_path, SERVER[: SERVER.index("3, truncated = 0")], "llama.cpp")  # n_tokens = 4, not 43
+    assert [note.get("rows") for note in cut.totals] == [None]
+    assert "may be cut" in cut.doubts[0]
+    whole = imported(tmp_path, SERVER.rstrip(), "llama.cpp")
+    assert ([note["rows"] for note in whole.totals], whole.done.doubts) == ([43, 20], 0)
+    dump = imported(tmp_path, tensors([[5, 1.5, -2.25]], 8)[:-4], "llama.cpp")
+    assert dump.steps[0]["hidden_sum"] == [1.5]
+
+
 def test_the_trace_is_valid_after_every_cut(tmp_path: Path) -> None:
     text = (SERVER + NEW).encode()
     for cut in range(len(SERVER) // 2, len(text), 97):

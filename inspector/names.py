@@ -15,6 +15,15 @@ def new_trace(stem: str) -> str:
     return path
 
 
+def named(word: str | None) -> str | None:
+    """The word behind -o, where a trace is to be written. Raises UsageError for standard output."""
+    if word == "-":
+        from inspector.cli import UsageError
+
+        raise UsageError("a trace is not written to standard output: name a file, such as -o a.steps")
+    return word
+
+
 def new_run() -> str:
     """A new trace named after the moment: run-20260131-142501.steps."""
     return new_trace(time.strftime("run-%Y%m%d-%H%M%S"))

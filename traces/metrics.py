@@ -230,8 +230,8 @@ def _request(run: RunColumns, seq_id: int, steps: Any, note: dict[str, Any], end
     if times is not None:
         out = np.flatnonzero(sent > 0)
         first = np.flatnonzero(sampled)
-        ttft = float(times[first[0]] - start) if len(first) else None
-        whole = float(end - start)
+        ttft = float(times[first[0]] - start) if len(first) and start is not None else None
+        whole = float(end - (times[0] if start is None else start))
         gaps = np.diff(times[out])
         n = int(sent.sum())
         tpot = float(times[out[-1]] - times[out[0]]) / (n - 1) if n > 1 and len(out) > 1 else None
@@ -250,8 +250,10 @@ def _request(run: RunColumns, seq_id: int, steps: Any, note: dict[str, Any], end
     )
 
 
-def _clock(run: RunColumns, steps: Any, note: dict[str, Any]) -> tuple[float, Floats | None, float]:
-    """(start, when each step began, end) in ms. From t_ns; where that is absent, from the steps' own lengths."""
+def _clock(run: RunColumns, steps: Any, note: dict[str, Any]) -> tuple[float | None, Floats | None, float]:
+    """(start, when each step began, end) in ms. From t_ns; where that is absent, from the steps' own lengths. The start
+    is unknown where neither the request's own time nor its prompt was seen: its first token is not its start."""
+    from_prompt = len(steps) > 0 and run["phase"][steps[0]] == PREFILL
     total = np.nan_to_num(run["total"][steps].astype(np.float64))
     t_ns = run["t_ns"][steps]
     if not run.clocked:
@@ -259,11 +261,12 @@ def _clock(run: RunColumns, steps: Any, note: dict[str, Any]) -> tuple[float, Fl
     if (t_ns >= 0).all() and len(t_ns):
         times = t_ns / 1e6
         asked = count(note, "t_ns")
-        return (asked / 1e6 if asked >= 0 else float(times[0])), times, float(times[-1] + total[-1])
+        start = asked / 1e6 if asked >= 0 else float(times[0]) if from_prompt else None
+        return start, times, float(times[-1] + total[-1])
     if np.isnan(run["total"][steps]).any():
         return 0.0, None, 0.0
     ends = np.cumsum(total)
-    return 0.0, ends - total, float(ends[-1])
+    return (0.0 if from_prompt else None), ends - total, float(ends[-1])
 
 
 def _from_totals(note: dict[str, Any]) -> Request:

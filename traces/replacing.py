@@ -26,11 +26,13 @@ TRACE = Older("a step trace", frames.MAGIC)
 def replacing(path: str | os.PathLike[str], older: Older = TRACE) -> Iterator[str]:
     """A file beside `path` to write to, which takes its place only when nothing went wrong.
 
-    Raises TraceError where another kind of file is there: a trace, or anything else, is somebody's work.
+    Raises TraceError where another kind of file is there: a trace, or anything else, is somebody's work; and where
+    nothing can be written.
     """
     path = os.fspath(path)
     if os.path.lexists(path) and not os.path.isfile(path):
-        yield path  # a device, or a folder, which cannot be opened and says so
+        with _named(path):
+            yield path  # a device, or a folder, which cannot be opened and says so
         return
     if os.path.isfile(path):
         with open(path, "rb") as old:
@@ -39,8 +41,23 @@ def replacing(path: str | os.PathLike[str], older: Older = TRACE) -> Iterator[st
             raise TraceError(f"{path}: exists and is not {older.words}; choose another name or remove it")
     partial = f"{path}.{os.getpid()}.part"
     try:
-        yield partial
-        os.replace(partial, path)
+        with _named(path):
+            open(partial, "wb").close()
+            yield partial
+            os.replace(partial, path)
     finally:
         if os.path.exists(partial):
             os.unlink(partial)
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Errors of writing, of which a full disk names no file and any other the one beside `path`, as `path`'s."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is not None and not str(error.filename).startswith(path):
+            raise
+        raise TraceError(f"{path}: cannot write: {error.strerror or error}") from None

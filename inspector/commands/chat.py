@@ -63,7 +63,7 @@ def _talk(args: argparse.Namespace) -> int:
     from engine.conversation import Conversation, tokenizer_of
     from engine.loop import StopSettings
     from engine.tracing import run_facts
-    from inspector.names import new_run
+    from inspector.names import named, new_run
     from traces.writer import TraceWriter
 
     check_sampling(args)
@@ -72,7 +72,7 @@ def _talk(args: argparse.Namespace) -> int:
     tokenizer_of(model)
     stops = StopSettings(model.defaults.eos, args.max_new_tokens, tuple(args.stop), args.ignore_eos)
     sampler = sampler_of(args, model).with_seed()
-    path = args.output or new_run()
+    path = named(args.output) or new_run()
     with TraceWriter(path, run_facts(model, sampler, stops, loop), flush="interval") as writer:
         conversation = Conversation(model, writer, sampler, stops, loop, args.system)
         n_turns = _turns(conversation)

@@ -104,14 +104,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _generate(args: argparse.Namespace) -> int:
     from engine.loop import StopSettings
-    from inspector.names import new_run
+    from inspector.names import named, new_run
 
     prompts = _prompt_texts(args)
     check_sampling(args)
     loop = loop_of(args, _loop_kind(args, prompts))
     model = open_model(args)
     stops = StopSettings(model.defaults.eos, args.max_new_tokens, tuple(args.stop), args.ignore_eos)
-    trace = None if args.no_trace else args.output or new_run()
+    trace = None if args.no_trace else named(args.output) or new_run()
     chosen = [_prompt(args, model, prompt) for prompt in prompts]
     results = (_together if loop.kind == "batched" else _alone)(args, model, chosen, stops, loop, trace)
     if trace is not None:
@@ -226,7 +226,7 @@ def _ids(words: str) -> list[int]:
 def _live(args: argparse.Namespace) -> int:
     """The engine as a process of its own, its file followed by the TUI: a crash of either harms not the other."""
     from inspector.cli import UsageError, complain, words_without
-    from inspector.names import new_run
+    from inspector.names import named, new_run
 
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("--live needs a terminal; without one, `run` and then `show` the trace")
@@ -235,7 +235,7 @@ def _live(args: argparse.Namespace) -> int:
     from inspector.tui.app import refuse_settings, run_app
 
     refuse_settings(args.theme)
-    path = args.output or new_run()
+    path = named(args.output) or new_run()
     command = [
         sys.executable,
         "-m",

@@ -65,7 +65,10 @@ def test_a_part_of_the_steps(tmp_path: Path) -> None:
         (["--to", "parquet"], "name it with -o"),
         (["--to", "jsonl", "--steps", "0:3"], "--steps is not for jsonl"),
         (["--to", "parquet", "--steps", "99:", "-o", "fleet"], "no steps"),
-        (["--to", "csv", "-o", "/nowhere/a.csv"], "/nowhere/a.csv"),
+        (["--to", "csv", "-o", "nowhere/a.csv"], "nowhere/a.csv: cannot write: No such file or directory"),
+        (["--to", "perfetto", "-o", "nowhere/a.pf"], "nowhere/a.pf: cannot write: No such file or directory"),
+        (["--to", "csv", "-o", "/dev/full"], "/dev/full: cannot write: No space left on device"),
+        (["--to", "perfetto", "-o", "/dev/full"], "/dev/full: cannot write: No space left on device"),
         (["--to", "pdf"], "invalid choice"),
     ],
 )

@@ -192,6 +192,15 @@ def test_totals_of_a_log_without_steps(tmp_path: Path) -> None:
     assert f["tpot_ms"] == pytest.approx(381.604)
 
 
+def test_without_a_prompt_or_an_arrival_there_is_no_ttft(tmp_path: Path) -> None:
+    seen_late = [step(phase=2, token_id=i, n_tokens=1, total_ms=5.0) for i in range(2)]
+    f = figures(tmp_path, seen_late, {})
+    assert (f["ttft_ms"], f["tpot_ms"], f["whole"]["ms"]) == (None, 5.0, 10.0)
+    timed = [{**s, "t_ns": 7_000_000 + 5_000_000 * i} for i, s in enumerate(seen_late)]
+    assert figures(tmp_path, timed, {})["ttft_ms"] is None
+    assert figures(tmp_path, timed, {0: [{"kind": "request", "seq_id": 0, "t_ns": 1_000_000}]})["ttft_ms"] == 6.0
+
+
 def test_drafts_that_only_totals_tell_of(tmp_path: Path) -> None:
     totals = {"kind": "totals", "seq_id": 0, "prompt_tokens": 9, "generated": 20, "n_drafted": 16, "n_accepted": 12}
     f = figures(tmp_path, [], {0: [totals, {**totals, "seq_id": 1, "n_drafted": 4, "n_accepted": 3}]})

@@ -73,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
     out = named(args.output) or new_trace(stem)
     done = _import(args, out)
     what = f"{done.steps} step{'' if done.steps == 1 else 's'}"
-    if done.totals:
+    if not done.steps and not done.totals and done.notes:
+        what = f"no steps, but {done.notes} note{'' if done.notes == 1 else 's'} (`stepscope show` prints them)"
+    elif done.totals:
         what += f" and totals of {done.totals} request{'' if done.totals == 1 else 's'}"
     print(f"stepscope: {what} written to {visible(out)}", file=sys.stderr)
     if done.doubts:

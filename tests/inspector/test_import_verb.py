@@ -143,6 +143,16 @@ def test_the_other_engine_in_a_mixed_log_is_told_once(
     assert f"{other} printed this: its lines are left out" in capsys.readouterr().out
 
 
+def test_a_log_of_averages_alone_says_what_came_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.log").write_text(
+        "INFO 09-15 10:00:00 Avg prompt throughput: 12.5 tokens/s, Avg generation throughput: 34.0 tokens/s\n"
+    )
+    assert imports("auto", tmp_path / "a.log", "-o", tmp_path / "a.steps") == 0
+    assert "no steps, but 1 note (`stepscope show` prints them) written to" in capsys.readouterr().err
+    cli.main(["show", str(tmp_path / "a.steps")])
+    assert "prompt_tok_s=12.5" in capsys.readouterr().out
+
+
 def test_a_trace_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.log").write_bytes(BLOCK)
     imports("auto", tmp_path / "a.log", "-o", tmp_path / "a.steps")

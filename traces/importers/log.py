@@ -58,11 +58,12 @@ class Reader(Protocol):
 
 
 class Imported(NamedTuple):
-    """What came of a log."""
+    """What came of a log. notes: those that are no totals and no messages."""
 
     steps: int
     totals: int
     doubts: int
+    notes: int = 0
 
 
 def import_log(
@@ -99,7 +100,7 @@ def import_log(
                 raise TraceError(f"{trace.name}: no line of it is known as {what}'s; docs/engines.md says what is")
         finally:
             trace.close()
-    return Imported(trace.steps, trace.n_totals, trace.doubts)
+    return Imported(trace.steps, trace.n_totals, trace.doubts, trace.events - trace.steps - trace.n_totals)
 
 
 def _told_of(trace: LogTrace, strange: dict[str, str], engine: str) -> dict[str, str]:

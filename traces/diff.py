@@ -57,6 +57,9 @@ _FACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     *((f"engine.{name}", ()) for name in ("name", "version", "build_id", "commit", "compiler", "flags", "binary")),
 )
 
+# a sampler's settings where they do nothing: some engines say so, others leave them out
+_OFF = {"top_k": 0, "top_p": 1, "min_p": 0, "repetition_penalty": 1}
+
 
 @dataclass(frozen=True)
 class Contrast:
@@ -210,6 +213,8 @@ def _fact(facts: dict[str, Any], field: str) -> Any:
     value: Any = facts
     for part in field.split("."):
         value = value.get(part) if isinstance(value, dict) else None
+    if field == "sampler" and isinstance(value, dict):
+        return {name: setting for name, setting in value.items() if _OFF.get(name) != setting}
     return value
 
 

@@ -1,6 +1,6 @@
 """Figures of a run: TTFT, TPOT, ITL, rates, time by context length, KV bytes, what no part accounts for.
 
-Definitions are those of the words in README: TPOT = (end-to-end - TTFT) / (n - 1) for n > 1 tokens sent out (an end
+Definitions are those of docs/reference.md: TPOT = (end-to-end - TTFT) / (n - 1) for n > 1 tokens sent out (an end
 token is not one), as vLLM's serving benchmark has it; ITL are the gaps between successive steps that sent tokens out;
 percentiles interpolate linearly (numpy's default). A token is there when its step begins: `t_ns` of the step that
 samples it. Sequences that share a forward share its time: it is counted once.
@@ -104,7 +104,7 @@ def _shared(run: Run) -> set[int]:
 
 
 def stats(table: Table) -> dict[str, Any]:
-    """The figures of a trace: the object that `stats --json` prints (see README).
+    """The figures of a trace: the object that `stats --json` prints (see docs/reference.md).
 
     Several runs in one file are added up; `runs` says how many. Absent figures are None.
     """

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def figures(args: argparse.Namespace) -> dict[str, Any]:
-    """What `--json` prints (see README)."""
+    """What `--json` prints (see docs/reference.md)."""
     from engine import floor as floors
     from engine.model_names import find_model
     from engine.threads import settle_threads, threads_in_use

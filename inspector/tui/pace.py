@@ -72,7 +72,7 @@ class Speed:
 
 
 class Latency:
-    """TTFT and TPOT of the first request, from when steps began; the words in README say what they are."""
+    """TTFT and TPOT of the first request, from when steps began; docs/reference.md says what they are."""
 
     def __init__(self) -> None:
         self.ttft_ms: float | None = None

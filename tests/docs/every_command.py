@@ -54,8 +54,7 @@ def _typed(typed: Typed, terminal: Terminal) -> str:
     if (typed.prompt == "(gdb)") != terminal.in_gdb:
         return f"{typed.where}: no gdb is there to type into: {typed.text}"
     said, code = terminal.type(typed.text)
-    if typed.shown:
-        problem = differs(typed.shown, said)
-    else:
-        problem = "\n".join([f"exit code {code}", *said]) if code else ""
+    problem = differs(typed.shown, said) if typed.shown else ""
+    if code and not typed.shown:
+        problem = "\n".join([f"exit code {code}", *said])
     return f"{typed.where}: {typed.text}\n{problem}" if problem else ""

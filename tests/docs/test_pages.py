@@ -14,6 +14,7 @@ import pytest
 from inspector import cli
 from tests.docs.pages import PAGES, ROOT, blocks, inline_code
 from tests.docs.terminal import differs
+from traces.rules import RULES
 
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 TOLD_APART = ("python", "sql", "ini", "c")
@@ -83,3 +84,18 @@ def test_what_is_shown_is_compared_as_contributing_says() -> None:
     assert differs(["8 rows"], ["9 rows"])
     assert differs(["8 rows"], ["8 rows", "more"])
     assert differs(["stepscope 0.1.0"], ["stepscope 0.2.0"])
+
+
+def test_the_page_about_the_rules_has_them_all_as_they_are() -> None:
+    page = (ROOT / "docs" / "rules.md").read_text()
+    sections = dict(re.findall(r"^### (\w+): (.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
+    assert list(sections) == list(RULES)
+    for code, rule in RULES.items():
+        for words in (rule.name, rule.statement, ", ".join(rule.needs), rule.fault, f"check --select {code} "):
+            assert words in sections[code], f"{code}: {words}"
+
+
+def test_the_chinese_page_types_what_the_english_ones_type() -> None:
+    english = [block.text for name in ("boards.md", "gdb.md") for block in blocks(ROOT / "docs" / name)]
+    for block in blocks(ROOT / "docs" / "zh" / "board.md"):
+        assert block.text in english or "apt-get" in block.text, block.where

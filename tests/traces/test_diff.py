@@ -230,6 +230,16 @@ def test_what_forbids_an_answer_is_said(tmp_path: Path) -> None:
     assert diff.why["time"] == "clock forbids it"
 
 
+def test_a_setting_that_does_nothing_may_be_left_out(tmp_path: Path) -> None:
+    plain = greedy(tmp_path / "a", IDS, sampler={"kind": "greedy"})
+    off = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
+    told = greedy(tmp_path / "b", IDS, sampler={"kind": "greedy", **off})
+    assert compared([plain], [told]).verdicts["tokens"] == "same"
+    for name, value in {"top_k": 40, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.1}.items():
+        other = greedy(tmp_path / name, IDS, sampler={"kind": "greedy", **off, name: value})
+        assert compared([plain], [other]).why["tokens"] == "sampler forbids it"
+
+
 def test_runs_of_one_build_that_do_not_agree(tmp_path: Path) -> None:
     good = [greedy(tmp_path / f"a{i}", IDS) for i in range(2)]
     flaky = [greedy(tmp_path / "b0", IDS), greedy(tmp_path / "b1", [10, 50, 12, 13, 14, 9])]

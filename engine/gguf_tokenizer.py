@@ -62,7 +62,8 @@ def gguf_tokenizer(file: GgufFile, vocab_size: int) -> Tokenizer | None:
     template = template if isinstance(template, str) else QWEN_TEMPLATE
     whole = said.get("tokenizer.huggingface.json")
     if isinstance(whole, str):
-        return parse_tokenizer(f"{file.path}: tokenizer.huggingface.json", whole, vocab_size, template, _special(said))
+        place = f"{file.path}: tokenizer.huggingface.json"
+        return parse_tokenizer(place, whole, vocab_size, template, _special(said), str(file.path))
     if kind is None or kind == "no_vocab":
         return None
     if kind not in _BUILD:
@@ -78,7 +79,7 @@ def gguf_tokenizer(file: GgufFile, vocab_size: int) -> Tokenizer | None:
     with refusing(f"{file.path}: the tokenizer's entries do not fit"):
         tokens = _BUILD[kind](file, vocabulary)
         _add_tokens(tokens, vocabulary)
-    return Tokenizer(tokens, is_byte_level=kind == "gpt2", template=template, special=_special(said))
+    return Tokenizer(tokens, kind == "gpt2", template, _special(said), template_place=str(file.path))
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,20 @@
 """Text to token ids and back, and the chat template that turns a conversation into a prompt.
 
 The vocabulary comes from tokenizer.json through the `tokenizers` package; a conversation goes through the
-model's own Jinja template, run in the sandbox that transformers uses, since a template is code that came with
-a download.
+model's own Jinja template, which chat_template.py runs.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import jinja2
 import tokenizers
-from jinja2 import nodes
-from jinja2.ext import Extension
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from engine.chat_template import TemplateFailed, rendered
 from engine.config import parse_json, read_json, read_text
 from engine.errors import EngineError
 
@@ -49,7 +42,8 @@ class Tokenizer:
     """A model's vocabulary and chat template.
 
     tokens: the loaded tokenizer.json; is_byte_level: whether its pieces spell bytes in GPT-2's alphabet.
-    template: Jinja source; special: named special tokens (`bos_token`, …) that templates may use.
+    template: Jinja source; special: named special tokens (`bos_token`, …) that templates may use; template_place:
+    where the template stands, for error messages.
     """
 
     def __init__(
@@ -58,8 +52,9 @@ class Tokenizer:
         is_byte_level: bool,
         template: str = QWEN_TEMPLATE,
         special: Mapping[str, str] | None = None,
+        template_place: str = "the tokenizer",
     ) -> None:
-        self.template = template
+        self.template, self.template_place = template, template_place
         self.special = dict(special or {})
         self._tokens = tokens
         self._is_byte_level = is_byte_level
@@ -119,11 +114,14 @@ class Tokenizer:
             raise EngineError("the chat has no messages; give at least one")
         known: dict[str, Any] = {"tools": None, "documents": None, **self.special, **variables}
         try:
-            template = _environment().from_string(self.template)
-            return template.render(messages=turns, add_generation_prompt=True, **known)
-        except Exception as error:  # a template is somebody's program and may raise anything
-            reason = " ".join(str(error).split())
-            raise EngineError(f"the model's chat template failed: {reason}; do without it") from None
+            prompt = rendered(self.template, {"messages": turns, "add_generation_prompt": True, **known})
+        except TemplateFailed as error:
+            raise EngineError(
+                f"{self.template_place}: the chat template failed: {error}; do without it (--raw)"
+            ) from None
+        if not prompt:
+            raise EngineError(f"{self.template_place}: the chat template makes nothing of it; do without it (--raw)")
+        return prompt
 
 
 def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer | None:
@@ -136,11 +134,13 @@ def load_tokenizer(folder: Path, vocab_size: int) -> Tokenizer | None:
         return None
     settings_path = folder / "tokenizer_config.json"
     settings = read_json(settings_path) if settings_path.exists() else {}
-    template, special = _find_template(folder, settings), _special_tokens(settings)
-    return parse_tokenizer(str(path), read_text(path), vocab_size, template, special)
+    template_place, template = _find_template(folder, settings_path, settings)
+    return parse_tokenizer(str(path), read_text(path), vocab_size, template, _special_tokens(settings), template_place)
 
 
-def parse_tokenizer(place: str, text: str, vocab_size: int, template: str, special: Mapping[str, str]) -> Tokenizer:
+def parse_tokenizer(
+    place: str, text: str, vocab_size: int, template: str, special: Mapping[str, str], template_place: str
+) -> Tokenizer:
     """The tokenizer that the text of a tokenizer.json describes; the other arguments are Tokenizer's.
 
     place: where the text stands, for error messages. Raises EngineError as `load_tokenizer`.
@@ -148,7 +148,7 @@ def parse_tokenizer(place: str, text: str, vocab_size: int, template: str, speci
     described = parse_json(place, text)
     with refusing(f"{place}: the tokenizers package cannot read it"):
         tokens = tokenizers.Tokenizer.from_str(text)
-    tokenizer = Tokenizer(tokens, _mentions_byte_level(described.get("decoder")), template, special)
+    tokenizer = Tokenizer(tokens, _mentions_byte_level(described.get("decoder")), template, special, template_place)
     if tokenizer.size > vocab_size:
         raise EngineError(
             f"{place}: ids go up to {tokenizer.size - 1}, the model's vocabulary has {vocab_size}; "
@@ -168,15 +168,16 @@ def refusing(problem: str) -> Iterator[None]:
         raise EngineError(f"{problem}: {' '.join(str(error).split())}; download it again") from None
 
 
-def _find_template(folder: Path, settings: Mapping[str, Any]) -> str:
+def _find_template(folder: Path, settings_path: Path, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """(where it stands, template)."""
     own_file = folder / "chat_template.jinja"
     if own_file.exists():
-        return read_text(own_file)
+        return str(own_file), read_text(own_file)
     template = settings.get("chat_template")
     if isinstance(template, list):
         named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
         template = named.get("default")
-    return template if isinstance(template, str) else QWEN_TEMPLATE
+    return (str(settings_path), template) if isinstance(template, str) else (str(folder), QWEN_TEMPLATE)
 
 
 def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -212,38 +213,3 @@ def _sentencepiece_bytes(piece: str) -> bytes:
     if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
         return bytes([int(piece[3:5], 16)])
     return piece.replace("▁", " ").encode()
-
-
-class _GenerationBlock(Extension):
-    """`{% generation %}` marks the assistant's part for training; a prompt just contains it."""
-
-    tags = {"generation"}
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-@lru_cache(maxsize=1)
-def _environment() -> ImmutableSandboxedEnvironment:
-    """Set up as transformers' chat templates expect it."""
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, "jinja2.ext.loopcontrols"]
-    )
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
-    return environment
-
-
-def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
-    # jinja2's own filter escapes HTML characters, which would change what the model reads
-    return json.dumps(value, ensure_ascii=ensure_ascii, **options)
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(pattern: str) -> str:
-    return datetime.now().strftime(pattern)

@@ -298,12 +298,13 @@ def _header_text(path: Path) -> tuple[int, bytes]:
 
 
 def _stored(path: Path, name: str, entry: Mapping[str, Any], data_start: int, size: int) -> StoredTensor:
-    shape = tuple(int(n) for n in entry["shape"])
-    begin, end = (int(n) for n in entry["data_offsets"])
+    shape, (begin, end) = tuple(entry["shape"]), entry["data_offsets"]
+    if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
+        raise ValueError(name)
     tensor = StoredTensor(path, name, str(entry["dtype"]), shape, data_start + begin)
     if data_start + end > size:
         raise EngineError(f"{path}: {name} ends at byte {data_start + end}, the file has {size}; download it again")
-    if tensor.dtype in PLAIN and (begin < 0 or tensor.n_bytes != end - begin):
+    if tensor.dtype in PLAIN and tensor.n_bytes != end - begin:
         raise EngineError(
             f"{path}: {name} {list(shape)} in {tensor.dtype} is not {end - begin} bytes; download it again"
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.errors import EngineError
     from engine.loop_settings import LoopSettings
     from engine.model import Model
     from engine.sampling import SamplerSettings
@@ -91,6 +92,11 @@ def open_model(args: argparse.Namespace) -> Model:
     path = DEMO_MODEL if args.model is None else find_model(args.model)
     settle_threads(args.threads, path)
     return load_model(path)
+
+
+def about_model(args: argparse.Namespace, error: EngineError) -> str:
+    """What went wrong, with the model it went wrong with: an error met while generating names no file."""
+    return str(error) if args.model is None or args.model in str(error) else f"{args.model}: {error}"
 
 
 def loop_of(args: argparse.Namespace, kind: str = "cached") -> LoopSettings:

@@ -32,6 +32,13 @@ def _escaped(c: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def shortened(text: str, longest: int) -> str:
+    """`text`, its middle left out where it is longer: what stands in a message may come from a file."""
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest * 3 // 4]} … {text[-longest // 4 :]}"
+
+
 def token_text(text: str | None) -> str:
     """A token's text for one cell: escapes visible, blanks at its ends shown as ␣ so that ' b' and 'b' differ."""
     if not text:

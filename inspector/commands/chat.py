@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from inspector.generating import (
     Printer,
+    about_model,
     add_cache,
     add_sampling,
     add_stops,
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _talk(args)
     except EngineError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(about_model(args, error)) from None
 
 
 def _talk(args: argparse.Namespace) -> int:

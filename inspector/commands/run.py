@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from inspector.generating import (
     Printer,
+    about_model,
     add_cache,
     add_loop,
     add_sampling,
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _live(args) if args.live else _generate(args)
     except EngineError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(about_model(args, error)) from None
 
 
 def _generate(args: argparse.Namespace) -> int:

@@ -251,16 +251,17 @@ def _request(run: RunColumns, seq_id: int, steps: Any, note: dict[str, Any], end
 
 
 def _clock(run: RunColumns, steps: Any, note: dict[str, Any]) -> tuple[float | None, Floats | None, float]:
-    """(start, when each step began, end) in ms. From t_ns; where that is absent, from the steps' own lengths. The start
-    is unknown where neither the request's own time nor its prompt was seen: its first token is not its start."""
+    """(start, when each step began, end) in ms. From t_ns; where that is absent, or runs backwards since the clock was
+    set, from the steps' own lengths. The start is unknown where neither the request's own time nor its prompt was
+    seen: its first token is not its start."""
     from_prompt = len(steps) > 0 and run["phase"][steps[0]] == PREFILL
     total = np.nan_to_num(run["total"][steps].astype(np.float64))
     t_ns = run["t_ns"][steps]
     if not run.clocked:
         return 0.0, None, 0.0
-    if (t_ns >= 0).all() and len(t_ns):
+    asked = count(note, "t_ns")
+    if len(t_ns) and (t_ns >= 0).all() and (np.diff(t_ns) >= 0).all() and asked <= t_ns[0]:
         times = t_ns / 1e6
-        asked = count(note, "t_ns")
         start = asked / 1e6 if asked >= 0 else float(times[0]) if from_prompt else None
         return start, times, float(times[-1] + total[-1])
     if np.isnan(run["total"][steps]).any():
@@ -357,7 +358,7 @@ def _unaccounted(runs: list[RunColumns]) -> tuple[float | None, float | None]:
         t_ns = run["t_ns"][once]
         if not run.clocked or not len(total) or not np.isfinite(total).any():
             continue
-        if (t_ns >= 0).all():
+        if (t_ns >= 0).all() and (np.diff(t_ns) >= 0).all():
             span = t_ns[-1] / 1e6 + np.nan_to_num(total[-1]) - t_ns[0] / 1e6
             between.append(max(0.0, float(span - np.nansum(total))))
         parts = run["forward"][once].astype(np.float64)

@@ -253,7 +253,7 @@ def _between(run: RunColumns) -> Floats:
     if not len(t_ns):
         return t_ns
     gaps: Floats = np.append(np.diff(t_ns), np.nan) / 1e6
-    gaps[(t_ns < 0) | (np.append(t_ns[1:], -1) < 0)] = np.nan
+    gaps[(t_ns < 0) | (np.append(t_ns[1:], -1) < 0) | (gaps < 0)] = np.nan  # less than nothing: the clock was set back
     return gaps
 
 

@@ -4,7 +4,7 @@ step by step, so it may be checked in any mixture of the two.
 
 from __future__ import annotations
 
-import pickle
+import copy
 from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from traces.check import FIRST_FAILURES, Checker, Failure, Report, why_unknown
 from traces.columns import Columns
+from traces.context import PoolState, SequenceView
 from traces.rules import Rule
 from traces.table import Chunk, Run, Table
 
@@ -73,6 +74,21 @@ class Broken:
         return block if code is None else block & np.uint32(1 << self._codes.index(code))
 
 
+_Memory = tuple[dict[int, SequenceView], PoolState, dict[str, str]]
+"""What a checker carries from one step to the next"""
+
+
+def _copied(memory: _Memory) -> _Memory:
+    """The same, shared with nobody: a view holds plain values, and the one pool."""
+    sequences, pool, absent = memory
+    pool = copy.copy(pool)
+    pool.active = set(pool.active)
+    views = {seq_id: copy.copy(view) for seq_id, view in sequences.items()}
+    for view in views.values():
+        view.pool = pool
+    return views, pool, dict(absent)
+
+
 class TableChecker:
     """Verdicts on a trace that may still be growing: `advance()` judges what came since, in chunks of bounded memory.
 
@@ -90,7 +106,7 @@ class TableChecker:
         self._failed = 0
         self.report.failed_at = self._mark
         self._starts: list[int] = []
-        self._states: list[tuple[Run, int, bytes]] = []
+        self._states: list[tuple[Run, int, _Memory]] = []
 
     @property
     def report(self) -> Report:
@@ -117,10 +133,10 @@ class TableChecker:
             self._notes += len(chunk.notes)
         return self.steps < self._table.steps
 
-    def _state(self) -> bytes:
+    def _state(self) -> _Memory:
         """What the checker knows before a chunk, so that a step in it can be judged anew."""
         checker = self._checker
-        return pickle.dumps((checker.sequences, checker.pool, checker.absent))
+        return _copied((checker.sequences, checker.pool, checker.absent))
 
     def failures_at(self, step: int) -> list[Failure]:
         """What is wrong with a step that `broken` names, with its numbers.
@@ -133,7 +149,7 @@ class TableChecker:
         run, notes, state = self._states[at]
         checker = Checker(self._checker.rules, limit=0)
         checker.start_run(run.facts)
-        checker.sequences, checker.pool, checker.absent = pickle.loads(state)
+        checker.sequences, checker.pool, checker.absent = _copied(state)
         for chunk in self._table.chunks(self._starts[at], step + 1, notes):
             if chunk.first_step + len(chunk.rows) <= step:
                 check_chunk(checker, chunk)

@@ -200,7 +200,7 @@ class TraceWriter:
             kept = "; the %d bytes written before are a readable trace" % self._good_size if self._good_size else ""
             self._failed = TraceError("%s: cannot write: %s%s" % (self.path, error.strerror, kept))
             self._cut_half_frame()
-            raise self._failed from None
+            raise self._failed from error
         self._good_size += len(frame)
 
     def _cut_half_frame(self) -> None:

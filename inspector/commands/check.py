@@ -150,6 +150,7 @@ def _follow(path: str, rules: list[Rule], args: argparse.Namespace) -> int:
     from traces.check import FIRST_FAILURES
     from traces.columnar import TableChecker
     from traces.table import Table
+    from traces.writer import TraceError
 
     table = Table(path, index=False)
     checker = TableChecker(table, rules, None if args.all else FIRST_FAILURES)
@@ -165,6 +166,8 @@ def _follow(path: str, rules: list[Rule], args: argparse.Namespace) -> int:
                 told.add(key)
             if table.complete:
                 break
+            if table.source.replaced():
+                raise TraceError(f"{path}: another file, or none, has this name now; follow it anew")
             time.sleep(_POLL_S)
     except KeyboardInterrupt:
         pass  # the user has seen enough: say where it stands

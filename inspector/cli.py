@@ -7,14 +7,20 @@ cause ends as one line on stderr; a closed pipe ends quietly.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
 
 FINE, NO, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 INTERRUPTED = 130
+_LONGEST_LINE = 1000
 
 VERBS = (
     "run",
@@ -45,6 +51,23 @@ examples:
   stepscope view a.steps
   stepscope diff old.steps --against new.steps
 """
+
+
+def program() -> NoReturn:
+    """`stepscope` as a process: asked to end (SIGTERM, SIGHUP), it ends as after Ctrl-C, its files closed."""
+    asked: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        raise KeyboardInterrupt
+
+    ends = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]  # not under nohup
+    for number in ends:
+        signal.signal(number, end)
+    code = main()
+    for number in (*ends, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)  # what comes while the interpreter ends is quiet, too
+    sys.exit(128 + asked[0] if asked else code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,8 +124,9 @@ def _run(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        return complain(f"{place}{error.strerror or error}")
+        # of a file that was opened, replacing() names it
+        place = error.filename or ("standard output" if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EIO) else "")
+        return complain(f"{place}{': ' * bool(place)}{error.strerror or error}")
     except MemoryError:
         return complain("not enough memory for this; try a smaller model or part of the trace")
 
@@ -124,9 +148,10 @@ class UsageError(Exception):
 
 def complain(message: str) -> int:
     """One clear line on stderr, whatever the message holds; the exit code for it."""
-    from inspector.text import visible
+    from inspector.text import shortened, visible
 
-    print(f"stepscope: {visible(message)}", file=sys.stderr)
+    with suppress(OSError):  # then nobody can be told
+        print(f"stepscope: {shortened(visible(message), _LONGEST_LINE)}", file=sys.stderr, flush=True)
     return UNUSABLE
 
 
@@ -174,4 +199,4 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     # by its own name: the errors that verbs raise are then those that are caught here
-    sys.exit(importlib.import_module("inspector.cli").main())
+    importlib.import_module("inspector.cli").program()

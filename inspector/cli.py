@@ -147,12 +147,17 @@ class UsageError(Exception):
 
 
 def complain(message: str) -> int:
-    """One clear line on stderr, whatever the message holds; the exit code for it."""
+    """One clear line on stderr; the exit code for what went wrong."""
+    with suppress(OSError):  # then nobody can be told
+        tell(message)
+    return UNUSABLE
+
+
+def tell(message: str) -> None:
+    """One line on stderr, whatever the message holds."""
     from inspector.text import shortened, visible
 
-    with suppress(OSError):  # then nobody can be told
-        print(f"stepscope: {shortened(visible(message), _LONGEST_LINE)}", file=sys.stderr, flush=True)
-    return UNUSABLE
+    print(f"stepscope: {shortened(visible(message), _LONGEST_LINE)}", file=sys.stderr, flush=True)
 
 
 def version() -> str:
@@ -172,8 +177,16 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Words(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """As argparse says it, but for what a terminal would obey in the words that were typed."""
+        from inspector.text import shortened, visible
+
+        super().error(shortened(visible(message, keep_newlines=True), _LONGEST_LINE))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Words(
         prog="stepscope",
         description="A microscope for the token loop of LLM inference engines: record every step, look at it, "
         "check it.",

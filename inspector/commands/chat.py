@@ -64,6 +64,7 @@ def _talk(args: argparse.Namespace) -> int:
     from engine.conversation import Conversation, tokenizer_of
     from engine.loop import StopSettings
     from engine.tracing import run_facts
+    from inspector.cli import tell
     from inspector.names import named, new_run
     from traces.writer import TraceWriter
 
@@ -78,7 +79,7 @@ def _talk(args: argparse.Namespace) -> int:
         conversation = Conversation(model, writer, sampler, stops, loop, args.system)
         n_turns = _turns(conversation)
         conversation.end()
-    print(f"stepscope: {path}: {n_turns} turn{'' if n_turns == 1 else 's'}", file=sys.stderr)
+    tell(f"{path}: {n_turns} turn{'' if n_turns == 1 else 's'}")
     return 0
 
 

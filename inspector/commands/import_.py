@@ -63,9 +63,8 @@ def _format(word: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Import it; 0, or 1 where --strict finds a doubt. The trace's path and what is in it go to stderr."""
-    from inspector.cli import FINE, NO, UsageError
+    from inspector.cli import FINE, NO, UsageError, tell
     from inspector.names import named, new_trace
-    from inspector.text import visible
 
     if (args.format == "gdb") != bool(args.probe):
         raise UsageError("gdb's lines mean something with their probe only: stepscope import gdb FILE --probe P")
@@ -77,10 +76,10 @@ def run(args: argparse.Namespace) -> int:
         what = f"no steps, but {done.notes} note{'' if done.notes == 1 else 's'} (`stepscope show` prints them)"
     elif done.totals:
         what += f" and totals of {done.totals} request{'' if done.totals == 1 else 's'}"
-    print(f"stepscope: {what} written to {visible(out)}", file=sys.stderr)
+    tell(f"{what} written to {out}")
     if done.doubts:
         lines = "1 line was" if done.doubts == 1 else f"{done.doubts} lines were"
-        print(f"stepscope: {lines} dropped or doubtful; `stepscope show` tells which", file=sys.stderr)
+        tell(f"{lines} dropped or doubtful; `stepscope show` tells which")
     return NO if args.strict and done.doubts else FINE
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _verify(args: argparse.Namespace) -> int:
     from gdb_scripts import probe as probes
     from inspector.binary import open_binary
     from inspector.binary.probing import ambiguous, verified
-    from inspector.text import visible
+    from inspector.cli import tell
 
     probe = probes.load(args.probe)
     with open_binary(args.binary) as binary:
@@ -137,7 +136,7 @@ def _verify(args: argparse.Namespace) -> int:
         else:
             _show(binary, probe, places)
             for line in ambiguous(probe, places):
-                print(visible(f"stepscope: {line}"), file=sys.stderr)
+                tell(line)
     return FINE if all(place.is_sound for place in places) else NO
 
 
@@ -191,14 +190,14 @@ def _layout(args: argparse.Namespace) -> int:
     from gdb_scripts import probe as probes
     from inspector.binary import open_binary
     from inspector.binary.probing import freeze, refused
-    from inspector.text import visible
+    from inspector.cli import tell
 
     probe = probes.load(args.probe)
     with open_binary(args.binary) as binary:
         data = freeze(binary, probe)
     _write(json.dumps(data, indent=1) + "\n", args.output)
     for section, name, why in refused(data):
-        print(visible(f"stepscope: [{section}] {name.partition('.')[2]} stays absent: {why}"), file=sys.stderr)
+        tell(f"[{section}] {name.partition('.')[2]} stays absent: {why}")
     return FINE
 
 

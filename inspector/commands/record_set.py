@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record them all; 0."""
-    from inspector.cli import UsageError
+    from inspector.cli import UsageError, tell
     from inspector.record_set import record
 
     commands = _commands(args)
@@ -44,10 +44,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         paths = record(folder, commands, args.runs, not args.no_warm_up, _tell)
     except KeyboardInterrupt:
-        print(f"stepscope: {folder}: stopped; the runs that ended stay, and diff takes them", file=sys.stderr)
+        tell(f"{folder}: stopped; the runs that ended stay, and diff takes them")
         raise
     following = f"stepscope diff {shlex.quote(folder)}" + ("" if len(commands) > 1 else " --against OTHER")
-    print(f"stepscope: {folder}: {len(paths)} runs; next: {following}", file=sys.stderr)
+    tell(f"{folder}: {len(paths)} runs; next: {following}")
     return 0
 
 
@@ -74,5 +74,7 @@ def _commands(args: argparse.Namespace) -> dict[str, list[str]]:
 
 def _tell(what: str) -> None:
     """Where it stands, for who waits at a terminal."""
+    from inspector.cli import tell
+
     if sys.stderr.isatty():
-        print(f"stepscope: {what}", file=sys.stderr, flush=True)
+        tell(what)

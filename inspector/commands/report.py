@@ -82,6 +82,7 @@ def _compared(base_words: list[str], new_words: list[str], output: str) -> None:
 
 def write(path: str, comparison: Comparison | None, subjects: list[Subject]) -> None:
     """The page, to a file or with - to standard output. Raises TraceError where `path` is not a page of ours."""
+    from inspector.cli import tell
     from inspector.report.page import page
 
     html = page(comparison, subjects)
@@ -91,4 +92,4 @@ def write(path: str, comparison: Comparison | None, subjects: list[Subject]) -> 
         return
     with replacing(path, _OLDER) as partial, open(partial, "w", encoding="utf-8") as file:
         file.write(html)
-    print(f"stepscope: {path}", file=sys.stderr)
+    tell(path)

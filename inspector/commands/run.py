@@ -105,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _generate(args: argparse.Namespace) -> int:
     from engine.loop import StopSettings
+    from inspector.cli import tell
     from inspector.names import named, new_run
 
     prompts = _prompt_texts(args)
@@ -118,7 +119,7 @@ def _generate(args: argparse.Namespace) -> int:
     if trace is not None:
         n = sum(len(result.tokens) for result in results)
         finish = ", ".join(result.finish for result in results[:8]) + (", …" if len(results) > 8 else "")
-        print(f"stepscope: {trace}: {n} tokens, finish={finish}", file=sys.stderr)
+        tell(f"{trace}: {n} tokens, finish={finish}")
     return _INTERRUPTED if any(result.finish == "abort" for result in results) else 0
 
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from inspector.cli import UsageError, words_without
+from inspector.cli import UsageError, tell, words_without
 
 SERVED = "TEXTUAL_DRIVER"
 """Set where textual-serve runs us: a browser is the terminal"""
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if SERVED not in os.environ and not (sys.stdout.isatty() and sys.stdin.isatty()):
         if sides is not None:
             return _print_comparison(*sides)
-        print("stepscope: view needs a terminal; printing the film instead", file=sys.stderr)
+        tell("view needs a terminal; printing the film instead")
         from inspector.commands.show import print_film
 
         return print_film(args.trace)
@@ -92,7 +92,7 @@ def _sides(args: argparse.Namespace) -> Sides | None:
 def _print_comparison(base: list[str], new: list[str]) -> int:
     from inspector.commands.diff import print_comparison
 
-    print("stepscope: view needs a terminal; printing what diff says instead", file=sys.stderr)
+    tell("view needs a terminal; printing what diff says instead")
     print_comparison(base, new)
     return 0
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 
+from inspector.cli import tell
 from inspector.tui.engine import Engine
 from inspector.tui.feed import Feed
 
@@ -75,6 +75,6 @@ def _see_off(engine: Engine) -> None:
     engine.ask_to_stop()
     if engine.wait(0.5):
         return
-    print("stepscope: waiting for the engine to finish its trace", file=sys.stderr)
+    tell("waiting for the engine to finish its trace")
     if not engine.wait():
-        print(f"stepscope: the engine still runs: {engine.words}", file=sys.stderr)
+        tell(f"the engine still runs: {engine.words}")

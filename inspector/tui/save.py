@@ -11,6 +11,7 @@ from inspector import film
 from inspector.text import visible
 from inspector.tui import reel
 from inspector.tui.pages import DAMAGED
+from traces.exporters.csv import guarded
 from traces.frames import json_text
 from traces.writer import TraceError
 
@@ -58,7 +59,7 @@ def write_csv(table: Table, first: int, stop: int, texts: Texts, out: TextIO, go
     """Steps [first, stop), a line each; a field of several values has a column a value. Damaged steps are left out."""
     writer = csv.writer(out, lineterminator="\n")
     head = _head(table, first, stop)
-    writer.writerow(["step", *(name if i is None else f"{name}[{i}]" for name, i in head)])
+    writer.writerow(["step", *(guarded(name if i is None else f"{name}[{i}]") for name, i in head)])
     for step in _steps(table, first, stop, texts, go_on):
         writer.writerow([step["step"], *(_cell(step.get(name), i) for name, i in head)])
 
@@ -79,7 +80,7 @@ def _cell(value: Any, i: int | None) -> Any:
     if isinstance(value, list) and i is not None:
         value = value[i] if i < len(value) else None
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        return guarded(value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
     return "" if value is None else value
 
 

@@ -42,9 +42,13 @@ def version() -> Tuple[int, int]:
     return (int(digits[0] or 0), int(digits[1] or 0)) if len(digits) == 2 else (0, 0)
 
 
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys, or no encoding holds: names and source lines come from files that anybody may have written"""
+
+
 def say(text: str) -> None:
-    """A line for the user, at once."""
-    gdb.write(text + "\n")
+    """A line for the user, at once; nothing in it is an order to the terminal."""
+    gdb.write(_OBEYED.sub(lambda found: "\\x%02x" % ord(found[0]), text) + "\n")
     gdb.flush()
 
 

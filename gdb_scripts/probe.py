@@ -149,6 +149,8 @@ def read(text: str, path: str) -> Probe:
         raise ProbeError("%s: %s" % (path, str(error).replace("\n", " "))) from None
     if "probe" not in parser:
         raise ProbeError("%s: has no [probe] section" % path)
+    for name in parser.sections():
+        _expect_plain(_Section(path, name, dict(parser[name])))
     head = _Section(path, "probe", dict(parser["probe"]))
     names = _short_names(head)
     sections = [_Section(path, name, dict(parser[name]), names) for name in parser.sections() if name != "probe"]
@@ -196,6 +198,19 @@ class _Section:
         for key in self.words:
             if key not in known:
                 raise self.error(key, "not known here; known are %s" % ", ".join(known))
+
+
+_SECTION = re.compile(r"\w+( +[\w.-]+)*")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def _expect_plain(section: _Section) -> None:
+    """Names and values are one line each: those of a hook become commands of a gdb without Python."""
+    if not _SECTION.fullmatch(section.name):
+        raise ProbeError("%s: [%s]: a section's name is words of letters and digits" % (section.path, section.name))
+    for key, text in section.words.items():
+        if _CONTROL.search(key + text):
+            raise section.error(key, "goes over several lines, or holds control characters")
 
 
 def _short_names(head: _Section) -> Dict[str, ex.Node]:

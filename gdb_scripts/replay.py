@@ -9,6 +9,7 @@ from traces.check import Checker, Failure
 from traces.reader import Reader, Source
 
 _AROUND = 2
+_MOST_READ = 16 << 20
 
 
 class Replay:
@@ -60,7 +61,7 @@ class Replay:
         out = ["%s:%d %s" % (file, number, self._source.get("function") or "")]
         if os.path.isfile(file):
             with open(file, encoding="utf-8", errors="replace") as text:
-                lines = text.read().splitlines()
+                lines = text.read(_MOST_READ).splitlines()  # the trace says which file: it may be any
             for at in range(max(1, number - _AROUND), min(len(lines), number + _AROUND) + 1):
                 out.append("%s%5d  %s" % (">" if at == number else " ", at, lines[at - 1]))
         return out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -228,9 +229,10 @@ def _old_name(name: str) -> str:
 
 
 def _mapped(path: str) -> mmap.mmap:
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):  # opening a pipe would wait for a writer
+        raise NotElf(f"{path}: is {'a directory' if stat.S_ISDIR(mode) else 'not a regular file'}")
     with open(path, "rb") as file:
-        if os.path.isdir(path):
-            raise NotElf(f"{path}: is a directory")
         start = file.read(20)
         if start[:4] != b"\x7fELF":
             what = "is empty" if not start else "a script; give the program it starts" if start[:2] == b"#!" else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import random
 import resource
 import signal
@@ -176,6 +178,24 @@ def test_a_signal_in_any_phase(
             assert table.complete
             assert [note["finish"] for _, note in table.notes() if note["kind"] == "finish"] == ["abort"]
         out.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_view_that_is_asked_to_end_gives_the_terminal_back(number: signal.Signals) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        os.execve(sys.executable, [*STEPSCOPE, "view", str(SAMPLE)], {**os.environ, "TERM": "xterm-256color"})
+    drawn = b""
+    while b"REPLAY" not in drawn:
+        drawn += os.read(terminal, 65536)
+    os.kill(pid, number)
+    with contextlib.suppress(OSError):  # the terminal's end
+        while more := os.read(terminal, 65536):
+            drawn += more
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 128 + number
+    assert b"\x1b[?1049l" in drawn, "the screen that was there before"
+    assert b"Traceback" not in drawn
 
 
 # -- clocks ----------------------------------------------------------------------------------------------------------

@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textual.pilot import Pilot
 
+from inspector.record_set import FORMAT
+from inspector.tui.viewer import Viewer
 from tests.fuzz.mutations import changed_json, changed_lines, changed_trace, json_text
-from tests.fuzz.running import FUZZ, behaves, explore, run
+from tests.fuzz.running import FUZZ, OBEYED, behaves, explore, run
+from tests.inspector.tui.small_traces import seen, view
+from traces import TraceError
 from traces.exporters import jsonl
 from traces.importers.jsonl import import_jsonl
 from traces.table import Table
@@ -87,5 +92,45 @@ def test_changed_json_lines(tmp_path: Path) -> None:
             path.write_text(again + "\n")
             import_jsonl(path, out)
             assert "\n".join(jsonl.lines(Table(out))) == again
+
+    explore(ends_well)
+
+
+def test_the_view_of_a_changed_trace(seeds: list[bytes], tmp_path: Path) -> None:
+    """Every panel of it; what cannot be opened is one line."""
+    path = tmp_path / "changed.steps"
+
+    async def look_around(app: Viewer, pilot: Pilot[int]) -> None:
+        for key in ("end", "n", "1", "2", "3", "4", "5", "slash", "f", "a", "i", "l", "enter", "g"):
+            await pilot.press(key)
+            assert not OBEYED.search("".join(seen(app)))
+
+    @settings(FUZZ, max_examples=2)
+    @given(data=st.data())
+    def ends_well(data: st.DataObject) -> None:
+        path.write_bytes(data.draw(changed_trace(seeds[data.draw(st.integers(0, len(seeds) - 1))])))
+        try:
+            view(path, look_around, (160, 50))
+        except TraceError as error:
+            assert "changed.steps" in str(error)
+
+    explore(ends_well)
+
+
+def test_a_changed_record_set(tmp_path: Path) -> None:
+    folder = tmp_path / "changed-set"
+    folder.mkdir()
+    names = ["base-1.steps", "new-1.steps"]
+    for name in names:
+        (folder / name).write_bytes(SAMPLE.read_bytes())
+    runs = [{"side": name.split("-")[0], "trace": name, "seconds": 1.0} for name in names]
+    commands = {"base": ["true", "{trace}"], "new": ["true", "{trace}"]}
+    sound = {"format": FORMAT, "version": 1, "commands": commands, "runs": runs}
+
+    @settings(FUZZ, max_examples=20)
+    @given(changed_json(sound))
+    def ends_well(changed: object) -> None:
+        (folder / "set.json").write_bytes(json_text(changed))
+        behaves(run("diff", folder), "changed-set", "--against")
 
     explore(ends_well)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
@@ -49,7 +51,10 @@ class Terminal(App[int]):
         self.set_keymap(self.own_keys)
 
     def on_mount(self) -> None:
-        """Back from the shell (ctrl+z, fg) everything is drawn anew: what stands there is the shell's."""
+        """Back from the shell (ctrl+z, fg) everything is drawn anew: what stands there is the shell's. Asked to end,
+        the view gives the terminal back first."""
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, partial(self.exit, return_code=128 + number))
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
 
     async def on_event(self, event: events.Event) -> None:

@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from inspector import cli
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "1.5"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "1"))
 """How long each property looks for a counterexample; `make fuzz` gives it longer."""
 FUZZ = settings(suppress_health_check=list(HealthCheck))
 ROOM = 1 << 30

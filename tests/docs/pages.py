@@ -23,7 +23,9 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "engine/native/README.md")] + sorted(
+    (ROOT / "docs").rglob("*.md")
+)
 _TYPED = re.compile(r"(\$|\(gdb\)) (.*)")
 _MARK = re.compile(r"<!-- (file|not run|needs): (.*?) -->")
 _HERE = re.compile(r"<<-?\s*'?(\w+)'?")

@@ -20,8 +20,7 @@ import pexpect
 _SHELL = re.compile(r"(?:\A|[\r\n]+)?⟦(\d+)⟧ \Z")
 _GDB = re.compile(r"(?:\A|[\r\n]+)\(gdb\) \Z")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_=>])")
-_FULL_SCREEN, _LEFT = "\x1b[?1049h", "\x1b[?1049l"
-_VIEW = re.compile(r"stepscope (view|run\b.* --live)\b(?!.*--web)|make demo")
+_FULL_SCREEN, _FULL_SCREEN_LEFT = re.compile(r"\x1b\[\?1049h"), re.compile(r"\x1b\[\?1049l")
 _OPEN = re.compile(r"(…|(?<![\w.])\d[\d,]*\.\d+(?![.\d]))")
 """What stands for something else than itself"""
 SECONDS = 120
@@ -42,6 +41,7 @@ class Terminal:
         )  # fmt: skip
         self._child.expect(_SHELL)
         self.in_gdb = False
+        """Whether the last prompt was gdb's"""
 
     def __enter__(self) -> Terminal:
         return self
@@ -51,16 +51,15 @@ class Terminal:
 
     def type(self, text: str) -> tuple[list[str], int]:
         """Type a command and wait for the next prompt: the lines that it printed, and in the shell its exit code."""
+        was_in_gdb = self.in_gdb
         try:
             said = self._send(text)
         except pexpect.TIMEOUT:
             raise AssertionError(f"no prompt for {SECONDS} s behind: {text}\n{self._child.before}") from None
-        if self._in_gdb_now and not self.in_gdb:
-            self.in_gdb = True
+        code = 0 if self.in_gdb else int(self._child.match[1])
+        if self.in_gdb and not was_in_gdb:
             for setting in ("editing off", "confirm off", "pagination off", "width 0", "debuginfod enabled off"):
                 self._send(f"set {setting}")
-        code = 0 if self._in_gdb_now else int(self._child.match[1])
-        self.in_gdb = self._in_gdb_now
         return [line.rstrip() for line in _ESCAPES.sub("", said).splitlines() if line.strip()], code
 
     def leave_gdb(self) -> None:
@@ -69,11 +68,12 @@ class Terminal:
 
     def _send(self, text: str) -> str:
         self._child.sendline(text)
-        if _VIEW.search(text):
-            self._child.expect_exact(_FULL_SCREEN)
-            while self._child.expect_exact([_LEFT, pexpect.TIMEOUT], timeout=2) == 1:
+        found = self._child.expect([_SHELL, _GDB, _FULL_SCREEN])
+        if found == 2:
+            while self._child.expect([_FULL_SCREEN_LEFT, pexpect.TIMEOUT], timeout=2) == 1:
                 self._child.send("q")
-        self._in_gdb_now = self._child.expect([_SHELL, _GDB]) == 1
+            found = self._child.expect([_SHELL, _GDB])
+        self.in_gdb = found == 1
         return str(self._child.before)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from traces.columns import Columns
 from traces.context import PoolState, SequenceView
 from traces.rules import Rule
 from traces.table import Chunk, Run, Table
+
+_STATES_APART = 1 << 14
 
 
 class Broken:
@@ -89,6 +91,15 @@ def _copied(memory: _Memory) -> _Memory:
     return views, pool, dict(absent)
 
 
+class _State(NamedTuple):
+    """Before which step of which run, behind how many notes, the checker knew what."""
+
+    step: int
+    run: Run
+    notes: int
+    known: _Memory
+
+
 class TableChecker:
     """Verdicts on a trace that may still be growing: `advance()` judges what came since, in chunks of bounded memory.
 
@@ -105,8 +116,8 @@ class TableChecker:
         self.broken = Broken(self.report.rules)
         self._failed = 0
         self.report.failed_at = self._mark
-        self._starts: list[int] = []
-        self._states: list[tuple[Run, int, _Memory]] = []
+        self._states: list[_State] = []
+        self._newest: _State | None = None
 
     @property
     def report(self) -> Report:
@@ -124,33 +135,40 @@ class TableChecker:
             if chunk.run is not self._run:
                 self._run = chunk.run
                 self._checker.start_run(chunk.run.facts)
-            state, failed = self._state(), self._failed
+            newest = self._newest
+            if newest is None or newest.run is not chunk.run or chunk.first_step - newest.step >= _STATES_APART:
+                newest = self._newest = self._state(chunk)
+            failed = self._failed
             check_chunk(self._checker, chunk)
-            if self._failed != failed and len(chunk.rows):
-                self._starts.append(chunk.first_step)
-                self._states.append((chunk.run, self._notes, state))
+            if self._failed != failed and (not self._states or self._states[-1] is not newest):
+                self._states.append(newest)
             self.steps = chunk.first_step + len(chunk.rows)
             self._notes += len(chunk.notes)
         return self.steps < self._table.steps
 
-    def _state(self) -> _Memory:
-        """What the checker knows before a chunk, so that a step in it can be judged anew."""
+    def _state(self, chunk: Chunk) -> _State:
+        """What the checker knows before a chunk, so that a step soon behind its beginning can be judged anew: of
+        sequences that have ended only those that the chunk has steps of.
+        """
         checker = self._checker
-        return _copied((checker.sequences, checker.pool, checker.absent))
+        here = set(np.unique(chunk.rows["seq_id"]).tolist())
+        open_ones = {i: state for i, state in checker.sequences.items() if not state.finished or i in here}
+        known = _copied((open_ones, checker.pool, checker.absent))
+        return _State(chunk.first_step, chunk.run, self._notes, known)
 
     def failures_at(self, step: int) -> list[Failure]:
         """What is wrong with a step that `broken` names, with its numbers.
 
         A fault that only a later step revealed is not among them, nor is one that a note revealed.
         """
-        at = bisect_right(self._starts, step) - 1
+        at = bisect_right(self._states, step, key=lambda state: state.step) - 1
         if at < 0:
             return []
-        run, notes, state = self._states[at]
+        before = self._states[at]
         checker = Checker(self._checker.rules, limit=0)
-        checker.start_run(run.facts)
-        checker.sequences, checker.pool, checker.absent = _copied(state)
-        for chunk in self._table.chunks(self._starts[at], step + 1, notes):
+        checker.start_run(before.run.facts)
+        checker.sequences, checker.pool, checker.absent = _copied(before.known)
+        for chunk in self._table.chunks(before.step, step + 1, before.notes):
             if chunk.first_step + len(chunk.rows) <= step:
                 check_chunk(checker, chunk)
                 continue
@@ -159,8 +177,8 @@ class TableChecker:
                 bad = None if chunk.bad is None else chunk.bad[:own]
                 notes_in = [note for note in chunk.notes if note[0] < step]
                 check_chunk(checker, chunk._replace(rows=chunk.rows[:own], bad=bad, notes=notes_in))
-            for before, note in chunk.notes:
-                if before == step:
+            for at, note in chunk.notes:
+                if at == step:
                     checker.note(note)
             record = next(self._table.records(step, step + 1))
             checker.index = step

@@ -233,8 +233,8 @@ class Columns(View):
         # a finish is behind the step that carries it, an ending noted between steps is before the next one
         finished = np.zeros(self.n, np.bool_)
         inner = self._prev >= 0
-        ends = (self.finish != 0) | self.column(self.sampled_an_end)
-        finished[inner] = ends[self._prev[inner]]
+        self._ends = (self.finish != 0) | self.column(self.sampled_an_end)
+        finished[inner] = self._ends[self._prev[inner]]
         self.finished = self._ever(finished | self._ended, "finished")
 
     def _running(self, values: Ints, name: str) -> Ints:
@@ -513,8 +513,7 @@ class Columns(View):
                 setattr(state, name, int(getattr(self, name)[i]))
             for name in ("kept_known", "generated_known", "prompt_fed_known", "gapped"):
                 setattr(state, name, bool(getattr(self, name)[i]))
-            ended = int(self.finish[i]) != 0 or bool(self.column(self.sampled_an_end)[i])
-            state.finished = bool(self.finished[i]) or ended
+            state.finished = bool(self.finished[i] or self._ends[i])
             state.gap, state.removed, state.shifts, state.shift_discard, state.shift_keep = False, 0, 0, -1, -1
         for seq_id, lives in self._lives_of.items():
             checker.sequences[seq_id] = self._lives[lives[-1][1]]

@@ -19,6 +19,7 @@ class Sequences:
 
     def __init__(self) -> None:
         self._chunks: list[tuple[int, int, Any]] = []
+        self._known: set[int] = set()
         self.ids: list[int] = []
         """In the order of their first steps"""
 
@@ -29,9 +30,19 @@ class Sequences:
             ids[bad] = NOBODY
         own, places = np.unique(ids, return_index=True)
         for seq_id in own[np.argsort(places)].tolist():
-            if seq_id != NOBODY and seq_id not in self.ids:
+            if seq_id != NOBODY and seq_id not in self._known:
+                self._known.add(seq_id)
                 self.ids.append(seq_id)
-        self._chunks.append((first_step, len(ids), int(own[0]) if len(own) == 1 else ids))
+        self._add_chunk(first_step, len(ids), int(own[0]) if len(own) == 1 else ids)
+
+    def _add_chunk(self, first_step: int, n: int, ids: Any) -> None:
+        """A chunk of one sequence's steps lengthens the one before it: a day of small chunks is one entry."""
+        if self._chunks and isinstance(ids, int):
+            first, before, whose = self._chunks[-1]
+            if isinstance(whose, int) and (whose, first + before) == (ids, first_step):
+                self._chunks[-1] = (first, before + n, ids)
+                return
+        self._chunks.append((first_step, n, ids))
 
     def steps_of(self, seq_id: int, steps: int) -> Steps:
         """The steps of one sequence among the first `steps`, ascending."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import zlib
-from bisect import bisect_left, bisect_right
+from array import array
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traces import frames
+from traces.frame_index import Block, Blocks, NoteAt, Notes
 from traces.frames import HEADER_SIZE
 from traces.reader import Damage, Decoder, Source, next_frame, not_a_trace, probe, unreadable_run
 from traces.writer import TraceError
@@ -29,12 +31,14 @@ _COVERED = frames.HEADER.size - 4
 
 
 class Run:
-    """One RUN frame and what it says: `facts` is the JSON object, `dtype` the record."""
+    """One RUN frame and what it says: `facts` is the JSON object, `dtype` the record, `number` its place among the
+    file's runs, from 0.
+    """
 
-    def __init__(self, facts: dict[str, Any], path: str, first_step: int) -> None:
+    def __init__(self, facts: dict[str, Any], path: str, first_step: int, number: int = 0) -> None:
         self.facts = facts
         self.decoder = Decoder(facts, path)
-        self.first_step = first_step
+        self.first_step, self.number = first_step, number
         self.end_facts: dict[str, Any] | None = None
         self.dtype = np.dtype(
             [(c.name, f"S{c.size}") if c.is_bytes else (c.name, _NUMPY[c.dtype], c.shape) for c in self.decoder.columns]
@@ -51,32 +55,6 @@ class Run:
         if isinstance(declared, int) and declared > 0:
             return declared
         return next((c.size for c in self.decoder.columns if c.name == "cache_len" and c.shape), 0)
-
-
-class Block(NamedTuple):
-    """`frames` neighbouring frames of `per_frame` steps each, `size` bytes a frame, header included."""
-
-    first_step: int
-    offset: int
-    size: int
-    per_frame: int
-    frames: int
-    run: int
-
-    @property
-    def end_step(self) -> int:
-        """One past the last step."""
-        return self.first_step + self.per_frame * self.frames
-
-
-class NoteAt(NamedTuple):
-    """A NOTE frame, or a place where bytes were lost (`length` is then their number, negative): `step` is how many
-    steps stand before it."""
-
-    step: int
-    offset: int
-    length: int
-    run: int
 
 
 class Chunk(NamedTuple):
@@ -102,12 +80,12 @@ class Table:
         self.source = Source(path, data)
         self.path = self.source.path
         self.runs: list[Run] = []
-        self.blocks: list[Block] = []
+        self.blocks = Blocks()
         self.damage: list[Damage] = []
         self.steps = 0
         self.complete = False
-        self._starts: list[int] = []
-        self._notes: list[NoteAt] = []
+        self._run_starts = array("q")
+        self._notes = Notes()
         self._position = 0
         self._bad_frames: set[int] = set()
         if index:
@@ -160,7 +138,7 @@ class Table:
             self._steps(window, size, at, frame.header)
             return
         if kind == frames.NOTE:
-            self._notes.append(NoteAt(self.steps, at, frame.header.length, len(self.runs) - 1))
+            self._notes.add(NoteAt(self.steps, at, frame.header.length, len(self.runs) - 1))
             self.complete = False
             return
         data = self.source.read(at + HEADER_SIZE, frame.header.length)
@@ -174,7 +152,8 @@ class Table:
                 raise unreadable_run(self.path, frame)
             self._lose(at, frame.end)
         elif kind == frames.RUN:
-            self.runs.append(Run(value, self.path, self.steps))
+            self.runs.append(Run(value, self.path, self.steps, len(self.runs)))
+            self._run_starts.append(self.steps)
             self.complete = False
         elif kind == frames.END:
             self.complete = True
@@ -193,13 +172,14 @@ class Table:
         frame_size = HEADER_SIZE + header.length
         alike = self._alike(window, at, frame_size, size)
         self._position = at + alike * frame_size
-        self._append(Block(self.steps, at, frame_size, header.n_records, alike, len(self.runs) - 1))
+        block = Block(self.steps, at, frame_size, header.n_records, alike, len(self.runs) - 1)
+        self.blocks.add(block, self.runs[-1].decoder.record_size)
         self.steps += alike * header.n_records
 
     def _lose(self, start: int, end: int) -> None:
         """Bytes that hold no frame: how many steps were in them is unknown, so a gap stands in their place."""
         self._add_damage(Damage(start, end, 0))
-        self._notes.append(NoteAt(self.steps, start, start - end, len(self.runs) - 1))
+        self._notes.add(NoteAt(self.steps, start, start - end, len(self.runs) - 1))
 
     def _alike(self, window: _Window, at: int, frame_size: int, size: int) -> int:
         """How many frames from `at` have the same header but for the CRC and are certainly in place (1 or more)."""
@@ -227,16 +207,6 @@ class Table:
         in_place = at_end or frames.header_at(window.read(end, HEADER_SIZE)) is not None
         return max(1, found if in_place else found - 1)
 
-    def _append(self, block: Block) -> None:
-        if self.blocks:
-            last = self.blocks[-1]
-            touches = last.offset + last.size * last.frames == block.offset and last.end_step == block.first_step
-            if touches and (last.size, last.per_frame, last.run) == (block.size, block.per_frame, block.run):
-                self.blocks[-1] = last._replace(frames=last.frames + block.frames)
-                return
-        self.blocks.append(block)
-        self._starts.append(block.first_step)
-
     def _json(self, offset: int, length: int) -> dict[str, Any] | None:
         data = self.source.read(offset, HEADER_SIZE + length)
         header = frames.header_at(data)
@@ -246,23 +216,23 @@ class Table:
 
     def run_at(self, step: int) -> Run:
         """The run a step belongs to."""
-        return self.runs[bisect_right([r.first_step for r in self.runs], step) - 1]
+        return self.runs[bisect_right(self._run_starts, step) - 1]
 
     def run_end(self, run: Run) -> int:
         """One past the last step of a run."""
-        after = [r.first_step for r in self.runs[self.runs.index(run) + 1 :]]
-        return after[0] if after else self.steps
+        after = run.number + 1
+        return self._run_starts[after] if after < len(self._run_starts) else self.steps
 
     def notes(self, first: int = 0, stop: int | None = None) -> list[tuple[int, dict[str, Any]]]:
         """(index of the step that follows, note) of the notes before or among steps [first, stop); a note behind the
         last step belongs to the end. A gap note stands where bytes were lost."""
         to_end = stop is None or stop >= self.steps
-        a = bisect_right(self._notes, first - 1, key=lambda n: n.step)
-        b = len(self._notes) if to_end or stop is None else bisect_right(self._notes, stop - 1, key=lambda n: n.step)
-        return self._parsed(self._notes[a:b])
+        a = bisect_right(self._notes.steps, first - 1)
+        b = len(self._notes) if to_end or stop is None else bisect_right(self._notes.steps, stop - 1)
+        return self._parsed(a, b)
 
-    def _parsed(self, places: list[NoteAt]) -> list[tuple[int, dict[str, Any]]]:
-        return [(place.step, self._note(place)) for place in places]
+    def _parsed(self, first: int, stop: int) -> list[tuple[int, dict[str, Any]]]:
+        return [(place.step, self._note(place)) for place in self._notes.between(first, stop)]
 
     def _note(self, place: NoteAt) -> dict[str, Any]:
         """The note; a gap note where it, or what stood there, is damaged."""
@@ -277,8 +247,7 @@ class Table:
     def _add_damage(self, damage: Damage) -> None:
         if damage.start not in self._bad_frames:
             self._bad_frames.add(damage.start)
-            self.damage.append(damage)
-            self.damage.sort()
+            insort(self.damage, damage)
 
     def rows(self, first: int, stop: int) -> tuple[Rows, npt.NDArray[np.bool_] | None]:
         """The records of steps [first, stop) of one run, and which of them lie in damaged frames (None: none).
@@ -287,9 +256,9 @@ class Table:
         """
         pieces: list[Rows] = []
         bad: list[tuple[int, int]] = []
-        at = bisect_right(self._starts, first) - 1
-        while first < stop:
-            block = self.blocks[at]
+        for block in self.blocks.since(first):
+            if first >= stop:
+                break
             last = min(stop, block.end_step)
             i, skip = divmod(first - block.first_step, block.per_frame)
             j = -(-(last - block.first_step) // block.per_frame)
@@ -301,7 +270,7 @@ class Table:
                 bad.append((start, min(start + block.per_frame, last)))
             records = _records(data, self.runs[block.run].dtype, block, j - i)
             pieces.append(records[skip : skip + last - first])
-            first, at = last, at + 1
+            first = last
         rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         if not bad:
             return rows, None
@@ -329,25 +298,28 @@ class Table:
         """Steps [first, stop) in pieces of about CHUNK_BYTES, never across a run, with the notes among them; those
         behind a run's last step come with its last piece. Notes before number `first_note` are left out."""
         stop = self.steps if stop is None else min(stop, self.steps)
-        for number, run in enumerate(self.runs):
-            yield from self._run_chunks(number, max(first, run.first_step), min(stop, self.run_end(run)), first_note)
+        begin = bisect_right(self._run_starts, first) - 1
+        if first_note < len(self._notes):
+            begin = min(begin, self._notes.runs[first_note])  # it may stand behind the last step of its run
+        for run in self.runs[max(begin, 0) :]:
+            yield from self._run_chunks(run, max(first, run.first_step), min(stop, self.run_end(run)), first_note)
 
     def chunks_of(self, run: Run) -> Iterator[Chunk]:
         """All steps and notes of one run, as `chunks` gives them."""
-        return self._run_chunks(self.runs.index(run), run.first_step, self.run_end(run), 0)
+        return self._run_chunks(run, run.first_step, self.run_end(run), 0)
 
-    def _run_chunks(self, number: int, a: int, end: int, first_note: int) -> Iterator[Chunk]:
-        run = self.runs[number]
-        done = max(first_note, bisect_left(self._notes, number, key=lambda n: n.run))
-        of_run = bisect_right(self._notes, number, key=lambda n: n.run)
+    def _run_chunks(self, run: Run, a: int, end: int, first_note: int) -> Iterator[Chunk]:
+        notes = self._notes
+        done = max(first_note, bisect_left(notes.runs, run.number))
+        of_run = bisect_right(notes.runs, run.number)
         behind = end == self.run_end(run)  # the notes behind the run's last step are its own
-        last_note = of_run if behind else bisect_right(self._notes, end - 1, hi=of_run, key=lambda n: n.step)
+        last_note = of_run if behind else bisect_right(notes.steps, end - 1, hi=of_run)
         per_chunk = max(1, CHUNK_BYTES // run.dtype.itemsize)
         while a < end or done < last_note:
             b = max(a, min(a + per_chunk, end))
-            upto = last_note if b >= end else bisect_right(self._notes, b - 1, done, last_note, key=lambda n: n.step)
+            upto = last_note if b >= end else bisect_right(notes.steps, b - 1, done, last_note)
             rows, bad = self.rows(a, b) if a < b else (np.zeros(0, run.dtype), None)
-            yield Chunk(run, a, rows, bad, self._parsed(self._notes[done:upto]))
+            yield Chunk(run, a, rows, bad, self._parsed(done, upto))
             a, done = b, upto
 
     @property

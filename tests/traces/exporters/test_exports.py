@@ -228,7 +228,8 @@ def test_the_same_trace_again_replaces_its_file_another_stands_beside_it(tmp_pat
 def test_a_damaged_frame_is_left_out(tmp_path: Path) -> None:
     table = trace(tmp_path / "a.steps")
     data = bytearray((tmp_path / "a.steps").read_bytes())
-    data[table.blocks[0].offset + 3 * table.blocks[0].size + frames.HEADER_SIZE + 2] ^= 0xFF
+    block = next(table.blocks.since(0))
+    data[block.offset + 3 * block.size + frames.HEADER_SIZE + 2] ^= 0xFF
     (tmp_path / "a.steps").write_bytes(data)
     damaged = Table(tmp_path / "a.steps")
     assert parquet.write(damaged, str(tmp_path / "fleet")) == 7

@@ -147,7 +147,7 @@ def compare(
     alignments = align(a.requests, b.requests)
     tables, runs = (a.table, b.table), (a.columns, b.columns)
     pairs = [step_pairs(*runs, alignment) for alignment in alignments]
-    seen = [beside(tables, runs, (x, y), "layers" not in forbidden) for x, y, _ in pairs]
+    seen = beside(tables, runs, [(x, y) for x, y, _ in pairs], "layers" not in forbidden)
     layer = min((found for found, _ in seen if found is not None), key=lambda f: f.step, default=None)
     first = divergence(*runs, alignments, lengths_count, layer)
     state = _states(runs, alignments, pairs, [rows for _, rows in seen], lengths_count)

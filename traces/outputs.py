@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 KEPT = ("token_id", "seq_before", "margin", "logit", "runner_up", "n_drafted", "n_reused")
 """Fields that RunColumns is to keep beside its own where runs are compared."""
 _GAP = 1024
-_PIECE = 1 << 15
+PIECE = 1 << 15
 
 
 class _Lost(NamedTuple):
@@ -182,14 +182,14 @@ def _known_sum(values: Any) -> int | None:
     return int(values.sum()) if (values >= 0).all() else None
 
 
-def columns_at(table: Table, steps: Ints, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def columns_at(table: Table, steps: Ints, names: tuple[str, ...], at_once: int = PIECE) -> Iterator[dict[str, Any]]:
     """Fields of chosen steps of one run, in the order given, in pieces: {name: (steps in the piece, …)}."""
-    for begin in range(0, len(steps), _PIECE):
-        chosen = steps[begin : begin + _PIECE]
+    for begin in range(0, len(steps), at_once):
+        chosen = steps[begin : begin + at_once]
         unique, back = np.unique(chosen, return_inverse=True)
         parts: dict[str, list[Any]] = {name: [] for name in names}
         # spans that end where frames of many steps do, so that no frame is read twice
-        apart = (np.diff(unique) > _GAP) | (np.diff(unique // _PIECE) > 0)
+        apart = (np.diff(unique) > _GAP) | (np.diff(unique // PIECE) > 0)
         for span in np.split(unique, np.flatnonzero(apart) + 1):
             rows, _ = table.rows(int(span[0]), int(span[-1]) + 1)
             taken = rows if len(span) == len(rows) else rows[span - span[0]]

@@ -6,7 +6,7 @@ they cover the same tokens, and only up to the first token that differs: behind 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,19 @@ import numpy.typing as npt
 from traces.context import PREFILL, VERIFY
 from traces.fields import ABSENT_I64, FINISH_NAMES
 from traces.metrics import RunColumns
-from traces.outputs import Ints, Request, columns_at
+from traces.outputs import PIECE, Ints, Request, columns_at
 from traces.table import Table
 
 Floats = npt.NDArray[np.float64]
+Piece = tuple[Ints, Ints, dict[str, Any], dict[str, Any]]
+"""Steps side by side: (rows of the base, rows of the new run, the fields of either)"""
 
 FINGERPRINTS = ("hidden_rms", "hidden_sum")
 """Fields that tell what a layer computed, the better one first."""
 RMS_NOISE = 1e-3
 """Relative difference of a layer's fingerprint that numerics explain where nothing before it tells more: builds that
 sum in another order differ by less, a wrong position or a wrong weight by more."""
+_AT_ONCE = 1 << 18
 _RMS_LEAST, _RMS_MOST, _RMS_TIMES = 1e-5, 2e-2, 8.0
 _LOGIT_NOISE = 1e-5
 """Relative to the logit: float32 rounding after a few hundred sums."""
@@ -274,11 +277,17 @@ def _kind(choices: tuple[Choice, Choice], noise: float | None, floor: float, fau
 # -- layers and states -------------------------------------------------------------------------------------------------
 
 
+Beside = tuple[LayerDifference | None, list[StateDifference]]
+
+
 def beside(
-    tables: tuple[Table, Table], runs: tuple[RunColumns, RunColumns], pairs: tuple[Ints, Ints], fingerprints: bool
-) -> tuple[LayerDifference | None, list[StateDifference]]:
-    """Per-layer fields of the steps side by side, read once: the first fingerprint that differs beyond its noise, and
-    each layer's first difference in cache_len.
+    tables: tuple[Table, Table], runs: tuple[RunColumns, RunColumns], pairs: list[tuple[Ints, Ints]], fingerprints: bool
+) -> list[Beside]:
+    """Per-layer fields of each request's steps side by side: the first fingerprint that differs beyond
+    its noise, and each layer's first difference in cache_len.
+
+    pairs: (rows of the base, rows of the new run) of every request. Requests are read together, so many steps
+    at a time: those that took turns lie spread over the whole file.
 
     The noise of a layer at a step is eight times what it, or a layer before it in the same step, differed by so far;
     at least 1e-5 and at most 2 % (nothing above is noise); 1e-3 where nothing came before. Relative differences; of a
@@ -286,10 +295,54 @@ def beside(
     """
     fingerprint = fingerprint_of(runs) if fingerprints else None
     names = ("cache_len",) if fingerprint is None else (fingerprint, "cache_len")
+    found: list[Beside] = []
+    for group in _together(pairs):
+        if len(group) == 1:
+            found.append(_compared(runs, fingerprint, _side_by_side(tables, runs, group[0], names)))
+            continue
+        joined = np.concatenate([a for a, _ in group]), np.concatenate([b for _, b in group])
+        for whole in _side_by_side(tables, runs, joined, names, max(1, len(joined[0]))):
+            found += [_compared(runs, fingerprint, [_part(whole, begin, stop)]) for begin, stop in _edges(group)]
+        if not len(joined[0]):
+            found += [(None, [])] * len(group)
+    return found
+
+
+def _together(pairs: list[tuple[Ints, Ints]]) -> Iterator[list[tuple[Ints, Ints]]]:
+    """Neighbouring requests of at most _AT_ONCE steps in all; a longer one by itself."""
+    group: list[tuple[Ints, Ints]] = []
+    steps = 0
+    for pair in pairs:
+        if group and steps + len(pair[0]) > _AT_ONCE:
+            yield group
+            group, steps = [], 0
+        group.append(pair)
+        steps += len(pair[0])
+    if group:
+        yield group
+
+
+def _edges(group: list[tuple[Ints, Ints]]) -> Iterator[tuple[int, int]]:
+    begin = 0
+    for rows, _ in group:
+        yield begin, begin + len(rows)
+        begin += len(rows)
+
+
+def _part(piece: Piece, begin: int, stop: int) -> Piece:
+    rows_a, rows_b, a, b = piece
+    fields = [{name: values[begin:stop] for name, values in side.items()} for side in (a, b)]
+    return rows_a[begin:stop], rows_b[begin:stop], fields[0], fields[1]
+
+
+def _compared(runs: tuple[RunColumns, RunColumns], fingerprint: str | None, pieces: Iterable[Piece]) -> Beside:
+    """One request's."""
     layer: LayerDifference | None = None
     seen: Floats | None = None
     rows: dict[int, StateDifference] = {}
-    for rows_a, rows_b, a, b in _side_by_side(tables, runs, pairs, names):
+    for rows_a, rows_b, a, b in pieces:
+        if not len(rows_a):
+            continue
         _rows_in(runs, (rows_a, rows_b), a["cache_len"], b["cache_len"], rows)
         if fingerprint is not None and layer is None:
             layer, seen = _layer_in(runs, (rows_a, rows_b), fingerprint, a[fingerprint], b[fingerprint], seen)
@@ -430,12 +483,17 @@ def request_differences(alignment: Alignment, lengths_count: bool) -> list[State
 
 
 def _side_by_side(
-    tables: tuple[Table, Table], runs: tuple[RunColumns, RunColumns], pairs: tuple[Ints, Ints], names: tuple[str, ...]
-) -> Iterator[tuple[Ints, Ints, dict[str, Any], dict[str, Any]]]:
+    tables: tuple[Table, Table],
+    runs: tuple[RunColumns, RunColumns],
+    pairs: tuple[Ints, Ints],
+    names: tuple[str, ...],
+    at_once: int = PIECE,
+) -> Iterator[Piece]:
     """(rows of the base, rows of the new run, the fields of either) in pieces."""
     steps = [run["step"][rows] for run, rows in zip(runs, pairs, strict=True)]
     begin = 0
-    for a, b in zip(columns_at(tables[0], steps[0], names), columns_at(tables[1], steps[1], names), strict=True):
+    sides = (columns_at(table, own, names, at_once) for table, own in zip(tables, steps, strict=True))
+    for a, b in zip(*sides, strict=True):
         n = len(a[names[0]])
         yield pairs[0][begin : begin + n], pairs[1][begin : begin + n], a, b
         begin += n

@@ -1,0 +1,120 @@
+"""A trace of a day or of thousands of sequences: the index stays a few bytes a frame, and nothing is read for each
+sequence anew.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inspector.tui.sequences import Sequences
+from traces import frames
+from traces.columnar import TableChecker, check_table
+from traces.diff import compare
+from traces.fields import ABSENT_I64, REQUIRED, declaration
+from traces.table import Table
+from traces.writer import TraceWriter
+
+FACTS = {
+    "model": {"n_layers": 2, "vocab_size": 100},
+    "layers": [{"kind": "full"}] * 2,
+    "kv": {"capacity": 10**9},
+    "stop": {"eos": [2], "max_new_tokens": 10**9},
+    "fields": declaration(REQUIRED, {"cache_len": 2}),
+}
+
+
+def begun(path: Path) -> np.dtype[Any]:
+    """A trace with its run description; what a record is."""
+    TraceWriter(path, FACTS).leave_unfinished()
+    return Table(path).runs[0].dtype
+
+
+def steps(dtype: np.dtype[Any], first: int, n: int) -> Any:
+    """Steps of one healthy sequence, the first a prefill of one token."""
+    rows = np.zeros(n, dtype)
+    length = 1 + first + np.arange(n)
+    rows["phase"], rows["token_id"], rows["n_tokens"] = 2, 5, 1
+    rows["seq_before"], rows["seq_len"], rows["cache_len"] = length - 1, length, length[:, None]
+    if not first:
+        rows["phase"][0], rows["token_id"][0] = 1, ABSENT_I64
+    return rows
+
+
+def test_following_a_day_takes_a_few_bytes_a_frame(tmp_path: Path) -> None:
+    """A flush each 50 ms is 1.7 million frames a day. Here 20,000 of 2 or 3 steps come in rounds, as live mode takes
+    them in: what they take by the frame tells what a day takes."""
+    path = tmp_path / "day.steps"
+    dtype = begun(path)
+    table, sequences = Table(path), Sequences()
+    checker = TableChecker(table, limit=10)
+    rounds, per_round, done = 25, 2000, 0
+    tracemalloc.start()
+    with open(path, "ab") as file:
+        for number in range(rounds):
+            rows = steps(dtype, done, per_round)
+            for n in [2, 3] * (per_round // 5):
+                file.write(frames.pack(frames.STEPS, n, rows[:n].tobytes()))
+                rows, done = rows[n:], done + n
+            file.flush()
+            table.refresh()
+            for chunk in table.chunks(checker.steps):
+                sequences.add(chunk.first_step, chunk.rows["seq_id"], chunk.bad)
+            checker.advance()
+            if number == 0:
+                before = tracemalloc.get_traced_memory()[0]
+    grew = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert table.steps == checker.steps == done == 50_000
+    assert checker.report.verdict == "pass"
+    n_frames = (rounds - 1) * per_round * 2 // 5
+    assert grew < 12 * n_frames, "12 bytes a frame are 20 MB a day"
+    assert sequences.steps_of(0, done).tolist() == list(range(done))
+    for step in (0, 1, 2, done // 2, done - 3, done - 1):
+        assert table.rows(step, step + 1)[0]["seq_len"].tolist() == [step + 1]
+    assert table.rows(1000, 5000)[0]["seq_len"].tolist() == list(range(1001, 5001))
+
+
+def taking_turns(path: Path, n_sequences: int, each: int) -> Path:
+    """Sequences that step in turn, every one from its prefill to its end."""
+    dtype = begun(path)
+    with open(path, "ab") as file:
+        for k in range(each):
+            rows = np.repeat(steps(dtype, k, 1), n_sequences)
+            rows["seq_id"], rows["finish"] = np.arange(n_sequences), 2 if k == each - 1 else 0
+            for part in np.split(rows, range(500, n_sequences, 500)):
+                file.write(frames.pack(frames.STEPS, len(part), part.tobytes()))
+        file.write(frames.pack_json(frames.END, {}))
+    return path
+
+
+def test_comparing_thousands_of_sequences_reads_a_trace_a_few_times(tmp_path: Path) -> None:
+    path = taking_turns(tmp_path / "a.steps", 3000, 8)
+    tables, read = [Table(path), Table(path)], []
+    for table in tables:
+        plainly = table.source.read
+
+        def counted(offset: int, length: int, plainly: Any = plainly) -> bytes:
+            read.append(length)
+            return bytes(plainly(offset, length))
+
+        table.source.read = counted  # type: ignore[method-assign]
+    diff = compare([("a", tables[0])], [("b", tables[1])])
+    assert diff.verdicts["tokens"] == "same"
+    assert diff.compared == 3000 * 7
+    assert sum(read) < 4 * 2 * path.stat().st_size
+
+
+def test_thousands_of_sequences_are_judged_in_order(tmp_path: Path) -> None:
+    path = taking_turns(tmp_path / "a.steps", 3000, 4)
+    report = check_table(Table(path))
+    assert report.results["KV01"].passed == 12_000
+    assert report.verdict == "pass"
+    sequences = Sequences()
+    for chunk in Table(path).chunks():
+        sequences.add(chunk.first_step, chunk.rows["seq_id"], chunk.bad)
+    assert sequences.ids == list(range(3000))
+    assert sequences.steps_of(2999, 12_000).tolist() == [2999, 5999, 8999, 11_999]

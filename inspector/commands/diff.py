@@ -69,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
 
         need_plots()
     base, new, binaries = sides_of(args.base, args.against)
-    diff = compare(_opened(base), _opened(new), effect)
+    sides = _opened(base), _opened(new)
+    diff = compare(*sides, effect)
     binary = _binary(args, binaries)
     if args.html is not None:
         from inspector.commands.report import write
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         for line in lines(diff, fail_on, base, new, args.all, binary):
             print(line)
-    return _CODES[diff.verdict(fail_on)]
+    return _CODES[diff.verdict(fail_on)] if list(map(len, sides)) == [len(base), len(new)] else 2
 
 
 def print_comparison(base: list[str], new: list[str]) -> None:
@@ -111,10 +112,21 @@ def _effect(percent: float) -> float:
 
 
 def _opened(paths: list[str]) -> list[tuple[str, Table]]:
+    """The runs of a side. One of several that cannot be read is told and left out; TraceError where none is left."""
+    from inspector.cli import complain
     from inspector.load import open_trace
+    from traces.writer import TraceError
 
     _allow_open_files(2 * len(paths))
-    return [(path, open_trace(path)) for path in paths]
+    found = []
+    for number, path in enumerate(paths, 1):
+        try:
+            found.append((path, open_trace(path)))
+        except TraceError as error:
+            if number == len(paths) and not found:
+                raise
+            complain(f"{error}; left out")
+    return found
 
 
 def _allow_open_files(number: int) -> None:

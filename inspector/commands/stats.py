@@ -1,13 +1,20 @@
-"""`stepscope stats`: a run's figures."""
+"""`stepscope stats`: a run's figures, or those of many traces in a table of medians."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from inspector.text import visible
 
-_MESSAGES = 8
+if TYPE_CHECKING:
+    from traces.table import Table
+
+_MESSAGES = _REQUESTS = 8
 HELP = "print rates, latencies and where the time went"
 EPILOG = """\
 TTFT   request start to the first sampled token
@@ -16,8 +23,13 @@ ITL    the gap between successive steps that sent tokens out; percentiles interp
 GEMM   matrix products of the layers and the lm_head
 scores products of a query and a key in one head of one layer: the naive loop computes all of them again
 
+Of several traces: the medians over them, a line for each model and build.
+
+exit codes: 0 fine, 2 a trace cannot be read
+
 examples:
   stepscope stats a.steps
+  stepscope stats nightly/
   stepscope stats a.steps --json | jq .itl_ms.p99
 """
 _BAR = 40
@@ -25,31 +37,109 @@ _BAR = 40
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
-    parser.add_argument("trace", metavar="TRACE", help="a step trace, or JSON Lines of one")
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    parser.add_argument("traces", metavar="TRACE", nargs="+", help="step traces, JSON Lines of them, or folders")
+    parser.add_argument("--json", action="store_true", help="one JSON object a trace, one a line")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print them; 0."""
+    """Print them; 0, or 2 where one of many cannot be read."""
+    from inspector.fleet import traces_in
     from inspector.load import open_trace, state_of
-    from traces.frames import json_text
     from traces.metrics import stats
 
-    table = open_trace(args.trace)
-    figures = stats(table)
+    paths = traces_in(args.traces)
+    if len(paths) > 1:
+        return _many(paths, args.json)
+    table = open_trace(paths[0])
     if args.json:
-        print(json_text({"trace": args.trace, **figures}))
+        print(as_json(paths[0], table))
         return 0
-    for line in lines(figures):
+    for line in lines(stats(table)):
         print(line)
     for line in state_of(table):
         print(line)
     return 0
 
 
+def as_json(path: str, table: Table) -> str:
+    """The documented object of `stats --json`."""
+    from traces.frames import json_text
+    from traces.metrics import stats
+
+    return json_text({"trace": path, **stats(table)})
+
+
+# -- many --------------------------------------------------------------------------------------------------------------
+
+Build = tuple[str, str]
+"""Model and engine, in words"""
+_HEADS: dict[str, Callable[[dict[str, Any]], float | None]] = {
+    "prefill tok/s": lambda s: s["prefill"]["tok_s"],
+    "decode tok/s": lambda s: s["decode"]["tok_s"],
+    "TTFT ms": lambda s: s["ttft_ms"],
+    "TPOT ms": lambda s: s["tpot_ms"],
+    "ITL p50": lambda s: s["itl_ms"]["p50"],
+    "ITL p99": lambda s: s["itl_ms"]["p99"],
+    "tokens": lambda s: s["whole"]["tokens"],
+}
+
+
+def _many(paths: list[str], as_objects: bool) -> int:
+    from inspector.fleet import of_each
+
+    figures: dict[Build, list[list[float | None]]] = {}
+    unreadable = 0
+    for _, seen in of_each(partial(measured, as_object=as_objects), paths):
+        if seen is None:
+            unreadable += 1
+        elif as_objects:
+            print(seen)
+        else:
+            build, values = seen
+            figures.setdefault(build, []).append(values)
+    if not as_objects:
+        for line in medians(figures):
+            print(line)
+        left_out = f", {unreadable:,} cannot be read" if unreadable else ""
+        print(f"{len(paths):,} traces{left_out}")
+    return 2 if unreadable else 0
+
+
+def measured(path: str, as_object: bool) -> Any:
+    """One of many traces, in a process that may be another: its object as text, or (build, the values of _HEADS).
+    Raises TraceError where it cannot be read.
+    """
+    from inspector.facts import engine_words, model_words
+    from inspector.load import open_trace
+    from traces.metrics import stats
+
+    table = open_trace(path)
+    try:
+        if as_object:
+            return as_json(path, table)
+        facts, seen = table.runs[0].facts, stats(table)
+        return (model_words(facts), engine_words(facts)), [value(seen) for value in _HEADS.values()]
+    finally:
+        table.close()
+
+
+def medians(figures: dict[Build, list[list[float | None]]]) -> Iterator[str]:
+    """A table: the medians over each build's traces, those that lack a figure left out of it."""
+    yield f"{'traces':>7}" + "".join(f" {head:>14}" for head in _HEADS) + "  (medians over the traces)"
+    for (model, engine), rows in sorted(figures.items()):
+        cells = ([v for v in column if v is not None] for column in zip(*rows, strict=True))
+        numbers = "".join(f" {_number(median(values) if values else None):>14}" for values in cells)
+        yield f"{len(rows):>7,}{numbers}  {model} | {engine}"
+
+
+# -- one ---------------------------------------------------------------------------------------------------------------
+
+
 def lines(figures: dict[str, Any]) -> list[str]:
     """The figures in words, the rates first."""
-    out = sentences(figures) + [visible(text) for text in figures["messages"][:_MESSAGES]]
+    told, more = figures["messages"][:_MESSAGES], len(figures["messages"]) - _MESSAGES
+    out = sentences(figures) + [visible(text) for text in told]
+    out += [f"and {more:,} more messages (--json has each)"] if more > 0 else []
     out += _floor(figures["floor"]) + _by_context(figures["by_context"]) + growth_words(figures["growth"])
     return out + clock_words(figures["clock"])
 
@@ -67,11 +157,7 @@ def sentences(figures: dict[str, Any]) -> list[str]:
         f"{'requests' if several else 'request'}: {whole['tokens']} tokens out in {duration(whole['ms'])} "
         f"({_rate(whole['tok_s'])}), {figures['forwards']} forwards"
     )
-    out.append(
-        "finish: " + ", ".join(f"seq {r['seq_id']} {r['finish'] or 'none'}" for r in figures["requests"][:8])
-        if several
-        else f"finish: {figures['finish'] or 'none'}"
-    )
+    out.append("finish: " + _finishes(figures["requests"]) if several else f"finish: {figures['finish'] or 'none'}")
     parts = figures["unaccounted"]
     out.append(
         f"unaccounted: {_ms(figures['unaccounted_ms'])} ({_ms(parts['between_steps_ms'])} between steps, "
@@ -84,6 +170,14 @@ def sentences(figures: dict[str, Any]) -> list[str]:
         reserved = f" of {kv['reserved']:,} at full context" if kv["reserved"] is not None else ""
         out.append(f"KV cache: {kv['used']:,} bytes in use{reserved}")
     return out
+
+
+def _finishes(requests: list[dict[str, Any]]) -> str:
+    """Each request's, the first ones by name; how the others ended is counted."""
+    told = ", ".join(f"seq {r['seq_id']} {r['finish'] or 'none'}" for r in requests[:_REQUESTS])
+    rest = Counter(r["finish"] or "none" for r in requests[_REQUESTS:])
+    more = ", ".join(f"{n:,} {finish}" for finish, n in rest.most_common())
+    return f"{told} and {rest.total():,} more: {more} (--json has each)" if rest else told
 
 
 def _floor(floor: dict[str, Any] | None) -> list[str]:

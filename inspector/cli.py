@@ -38,6 +38,7 @@ VERBS = (
     "export",
     "probe",
     "gdb",
+    "completion",
 )
 _MODULES = {"import": "import_", "record-set": "record_set"}
 
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     try:
         _settle_streams()
-        args = _parser().parse_args(_joined(sys.argv[1:] if argv is None else list(argv)))
+        args = parser().parse_args(_joined(sys.argv[1:] if argv is None else list(argv)))
         return _run(args)
     except BrokenPipeError:
         # what reads us closed the pipe (`| head`): nothing more to say, also not at interpreter exit
@@ -185,29 +186,38 @@ class _Words(argparse.ArgumentParser):
         super().error(shortened(visible(message, keep_newlines=True), _LONGEST_LINE))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Words(
+def parser() -> argparse.ArgumentParser:
+    """The whole command line, as --help tells it."""
+    whole = _Words(
         prog="stepscope",
         description="A microscope for the token loop of LLM inference engines: record every step, look at it, "
         "check it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    whole.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    verbs = whole.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:
         module = importlib.import_module(f"inspector.commands.{_MODULES.get(verb, verb)}")
         sub = verbs.add_parser(
             verb,
             help=module.HELP,
             description=module.HELP[0].upper() + module.HELP[1:] + ".",
-            epilog=getattr(module, "EPILOG", None),
+            epilog=_with_exit_codes(module.EPILOG),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
         module.configure(sub)
         sub.set_defaults(run=module.run)
-    return parser
+    return whole
+
+
+def _with_exit_codes(epilog: str) -> str:
+    """A verb that says nothing of its exit codes has the plain ones."""
+    if "exit codes" in epilog:
+        return epilog
+    before, examples, after = epilog.partition("examples:\n")
+    return f"{before}exit codes: 0 fine, 2 usage or unreadable input\n\n{examples}{after}"
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ EPILOG = r"""formats:
 Only what a log says is written: a log of sums gives totals, never steps. A line that was dropped or is doubtful becomes
 a message note in the trace. docs/engines.md says what to type for each engine.
 
+exit codes: 0 fine, 1 with --strict where a line was dropped or is doubtful, 2 usage or unreadable input
+
 examples:
   stepscope import auto server.log -o server.steps
   llama-bench -m model.gguf -o jsonl | stepscope import llama.cpp - -o bench.steps

@@ -36,15 +36,17 @@ EPILOG = """\
 The generated text goes to standard output, the trace to a file. Without MODEL the embedded model runs: it lists
 letters, numbers, days and months.
 
+exit codes: 0 generated, 2 usage or unreadable input, 130 after Ctrl-C (the trace is whole up to there)
+
 examples:
   stepscope run -p "List the first six letters of the alphabet" -o a.steps
   stepscope run ~/models/Qwen2.5-0.5B-Instruct -p "Why is the sky blue?" --max-new-tokens 64 --live
   stepscope run smollm2 -p "What is the capital of France?"
   stepscope run MODEL --prompt-ids 1,2,3 --ignore-eos --max-new-tokens 100
   stepscope run MODEL -p "A poem" --temperature 0.8 --top-p 0.95 --seed 7
-  stepscope run MODEL -p "Count to forty" --loop naive          what a KV cache saves
+  stepscope run MODEL -p "Count to forty" --loop naive            what a KV cache saves
   stepscope run MODEL --prompt-file code.txt --loop speculative --draft-k 8
-  stepscope run MODEL -p "Count to ten" -p "Name three months"  both together, batched
+  stepscope run MODEL -p "Count to ten" -p "Name three months"    both together, batched
 """
 _INTERRUPTED = 130
 _PROMPT_CHARACTERS = 16 << 20  # no context is longer, and /dev/zero has an end

@@ -29,6 +29,7 @@ BENCHES: dict[str, tuple[str, list[str]]] = {
     "traces": ("The trace: writing, opening, checking", []),
     "formats": ("The same steps in other formats", []),
     "tui": ("The view", []),
+    "scale": ("Large traces, and many", []),
     "engine": ("The reference engine", []),
     "load": ("Loading a checkpoint", []),
     "native": ("The C engine and `stepscope.h`", []),

@@ -297,9 +297,7 @@ def test_a_system_message_that_is_no_text_is_refused(tmp_path: Path, verb: list[
 
 
 def test_ctrl_c_before_a_verb_begins_ends_quietly() -> None:
-    code = (
-        "import inspector.cli as cli\ndef parser(): raise KeyboardInterrupt\ncli.parser = parser; exit(cli.main())"
-    )
+    code = "import inspector.cli as cli\ndef parser(): raise KeyboardInterrupt\ncli.parser = parser; exit(cli.main())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
     assert (done.returncode, done.stderr) == (130, b"")
 

@@ -123,16 +123,6 @@ def thread() -> int:
     return int(selected.global_num) if selected is not None else 0
 
 
-def is_remote() -> bool:
-    """Whether the program runs behind a remote protocol."""
-    try:
-        return gdb.selected_inferior().connection is not None and "remote" in str(
-            gdb.selected_inferior().connection.type
-        )
-    except AttributeError:
-        return False
-
-
 def machine() -> str:
     """The program's processor, not the debugger's: x86_64, aarch64 ..."""
     name = str(gdb.selected_inferior().architecture().name())

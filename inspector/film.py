@@ -96,3 +96,20 @@ def full_layers(run: dict[str, Any]) -> list[int] | None:
     if not isinstance(layers, list) or not layers:
         return None
     return [i for i, layer in enumerate(layers) if isinstance(layer, dict) and layer.get("kind") == "full"]
+
+
+def cells(step: Step, number: int, rows: str) -> dict[str, str]:
+    """A line of the film as text and pages have it, by column name. rows: what cache() says, or more."""
+    return {
+        "step": str(number),
+        "seq": count(step["seq_id"]),
+        "phase": str(step["phase"]),
+        "token": count(step["token_id"]),
+        "text": text(step) or NOTHING,
+        "seq_before": count(step["seq_before"]),
+        "seq_len": count(step["seq_len"]),
+        "cache_len": rows,
+        "drafts": drafts(step),
+        "ms": milliseconds(step.get("total_ms")),
+        "remark": remark(step),
+    }

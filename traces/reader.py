@@ -202,7 +202,7 @@ class Decoder:
 
 
 def plain_value(column: Column, value: Any) -> Any:
-    """One field as JSON says it. Half characters of `text` are lone surrogates; join_text() joins them."""
+    """One field as JSON says it. Half characters of `text` are lone surrogates."""
     if column.is_bytes:
         text = bytes(value).rstrip(b"\0")
         return text.decode("utf-8", "surrogateescape") if text else None
@@ -232,12 +232,6 @@ def shortest_f32(value: float) -> float:
 
 
 _F32 = struct.Struct("<f")
-
-
-def join_text(pieces: List[Optional[str]]) -> str:
-    """Token texts as one string: characters that were cut between tokens are whole again, the rest shows as U+FFFD."""
-    data = b"".join(fields.text_bytes(p) for p in pieces if p)
-    return data.decode("utf-8", "replace")
 
 
 Event = Tuple[str, Any]

@@ -56,7 +56,6 @@ class StopBackend:
         self.hits = 0
         self.timed_hits = 0
         self.spent_s = 0.0
-        self.resolving_s = 0.0
         self.off_because = ""
 
     def install(self) -> None:
@@ -262,7 +261,6 @@ class StopBackend:
     def _charge(self, seconds: float, resolved_before: bool) -> None:
         """Count a hit's cost; the first at a place resolves names and is not held against it."""
         if not resolved_before:
-            self.resolving_s += seconds
             return
         self.spent_s += seconds
         self.timed_hits += 1

@@ -53,7 +53,6 @@ class Function:
 
     name: str
     qualified: str
-    linkage: str
     address: int
     file: str
     line: int
@@ -149,7 +148,7 @@ class Binary:
             return None
         qualified = names_of(die.unit).qualified(die)
         line = next((d.number("decl_line") for d in die.with_origin() if d.has("decl_line")), 0)
-        return Function(name, qualified, die.first_text("linkage_name") or name, address, file_of(die), line or 0, die)
+        return Function(name, qualified, address, file_of(die), line or 0, die)
 
     def functions_called(self, name: str) -> list[Function]:
         """Emitted functions of that unqualified name."""

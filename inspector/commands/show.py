@@ -162,21 +162,9 @@ class _Columns:
         """One step; a damaged one says so."""
         if step is None:
             return f"{pad(str(number), self._widths[0][1])}  (damaged: this step's frame fails its checksum)"
-        film = self._film
-        cells = {
-            "step": str(number),
-            "seq": film.count(step["seq_id"]),
-            "phase": str(step["phase"]),
-            "token": film.count(step["token_id"]),
-            "text": film.text(step) or film.NOTHING,
-            "seq_before": film.count(step["seq_before"]),
-            "seq_len": film.count(step["seq_len"]),
-            "cache_len": self._cache(step),
-            "drafts": film.drafts(step),
-            "ms": film.milliseconds(step.get("total_ms")),
-        }
+        cells = self._film.cells(step, number, self._cache(step))
         line = "  ".join(pad(cells[name], width) for name, width in self._widths)
-        remark = film.remark(step)
+        remark = cells["remark"]
         return f"{line}  {remark}" if remark else line.rstrip()
 
     def _cache(self, step: dict[str, Any]) -> str:

@@ -53,7 +53,8 @@ def film_of(table: Table, report: Report) -> Film:
             lines.append(Line({"step": str(number)}, failures, damaged=True))
             continue
         steps.append(step)
-        lines.append(Line(_cells(table, number, step), failures))
+        rows = film.cache(step, film.full_layers(table.run_at(number).facts))
+        lines.append(Line(film.cells(step, number, rows), failures))
     return Film(_columns(steps), lines, (len(shown_failing), len(messages)))
 
 
@@ -71,22 +72,6 @@ def _steps(table: Table, wanted: list[int]) -> Iterator[tuple[int, dict[str, Any
                 step["text"] = texts[number]
             yield number, step
         at = end
-
-
-def _cells(table: Table, number: int, step: dict[str, Any]) -> dict[str, str]:
-    return {
-        "step": str(number),
-        "seq": film.count(step["seq_id"]),
-        "phase": str(step["phase"]),
-        "token": film.count(step["token_id"]),
-        "text": film.text(step) or film.NOTHING,
-        "seq_before": film.count(step["seq_before"]),
-        "seq_len": film.count(step["seq_len"]),
-        "cache_len": film.cache(step, film.full_layers(table.run_at(number).facts)),
-        "drafts": film.drafts(step),
-        "ms": film.milliseconds(step.get("total_ms")),
-        "remark": film.remark(step),
-    }
 
 
 def _columns(steps: list[dict[str, Any]]) -> list[str]:

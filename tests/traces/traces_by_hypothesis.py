@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from traces import fields
 
-ABSENT_COUNT = st.just(-1)
 small = st.one_of(st.integers(0, 6), st.integers(-1, 40))
 no_times = st.sampled_from([float("nan"), float("inf"), float("-inf"), -1.0, 2.0**127])
 milliseconds = st.one_of(st.floats(0, 100, width=32), st.just(float("nan")), no_times)

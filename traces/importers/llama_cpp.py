@@ -66,7 +66,7 @@ class _Request:
     """One request's sums, as far as they were printed. `derived` names those that were worked out from others."""
 
     def __init__(self, seq_id: int, line: Line) -> None:
-        self.seq_id, self.first_line, self.last_line = seq_id, line, line
+        self.seq_id, self.last_line = seq_id, line
         self.t_ns: int | None = None
         self.sums: dict[str, Any] = {}
         self.derived: list[str] = []

@@ -2,8 +2,9 @@
 
     st->seq_len     ubatch.token[0]     *(llama_kv_cache **)&this->memory     st->cache_len[:st->cfg.n_layers]     $rsi
 
-`base[:n][0]`, a position behind a slice of pointers, is what each of them points to. There are no calls, no
-assignments, no casts but to pointers: an expression cannot change the program it looks at.
+`base[:n].used`, a member behind a slice, is that member of each element; `base[:n][0]`, a position behind a slice of
+pointers, is what each of them points to. There are no calls, no assignments, no casts but to pointers: an expression
+cannot change the program it looks at.
 """
 
 from __future__ import annotations
@@ -50,11 +51,15 @@ class Index(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """`base[start:length]` in words of gdb: `length` elements from `start` on. Written base[:length]."""
+    """`base[start:length]` in words of gdb: `length` elements from `start` on. Written base[:length].
+
+    members: of each element, as written: (".kv", "->used").
+    """
 
     base: "Node"
     start: Optional["Node"]
     length: "Node"
+    members: Tuple[str, ...] = ()
 
 
 class Unary(NamedTuple):
@@ -238,7 +243,11 @@ class _Parser:
                 self._take()
                 if not self._is_name():
                     self._fail("a member's name is expected")
-                node = Member(node, self._take(), token == "->")
+                name = self._take()
+                if isinstance(node, Slice):
+                    node = node._replace(members=(*node.members, token + name))
+                else:
+                    node = Member(node, name, token == "->")
             elif token == "[":
                 self._take()
                 node = self._subscript(node)

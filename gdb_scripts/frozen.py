@@ -144,7 +144,8 @@ def as_json(field: Any) -> Any:
         return [field.kind, as_json(field.base) if field.kind == "at" else field.base]
     if isinstance(field, Array):
         ends = [as_json(field.start), as_json(field.length)]
-        return ["array", as_json(field.space), field.offset, field.size, field.kind, *ends]
+        stride = [field.stride] if field.stride != field.size else []
+        return ["array", as_json(field.space), field.offset, field.size, field.kind, *ends, *stride]
     return ["gather", as_json(field.pointers), field.offset, field.size, field.kind]
 
 
@@ -167,9 +168,9 @@ def field_from(tree: Any, depth: int = 0) -> Any:
     if kind in ("+", "-", "*", "/"):
         return Arithmetic(kind, field_from(tree[1], depth + 1), field_from(tree[2], depth + 1))
     if kind == "array":
-        _, space, offset, size, scalar, start, length = tree
-        ends = [field_from(start, depth + 1), field_from(length, depth + 1)]
-        return Array(_space_from(space, depth), _number(offset), _width(size), _scalar(scalar), *ends)
+        _, space, offset, size, scalar, start, length, *apart = tree
+        place, first, n = _space_from(space, depth), field_from(start, depth + 1), field_from(length, depth + 1)
+        return Array(place, _number(offset), _width(size), _scalar(scalar), first, n, _stride(apart, _width(size)))
     if kind == "gather":
         return Gather(field_from(tree[1], depth + 1), _number(tree[2]), _width(tree[3]), _scalar(tree[4]))
     raise ValueError("%r is no kind of field" % (kind,))
@@ -196,6 +197,16 @@ def _width(size: Any) -> int:
     if size not in (1, 2, 4, 8):
         raise ValueError("%r is no size of a number" % (size,))
     return int(size)
+
+
+def _stride(apart: List[Any], size: int) -> int:
+    """Bytes from a number to the next, where a layout says so."""
+    if not apart:
+        return size
+    (stride,) = apart
+    if not size <= int(stride) < 2**31:
+        raise ValueError("%r is no distance of numbers of %d bytes" % (stride, size))
+    return int(stride)
 
 
 def _scalar(kind: Any) -> str:

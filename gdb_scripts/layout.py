@@ -21,7 +21,8 @@ DEFAULT_CAP = 1024
 _JOIN_BYTES = 256
 """Wanted members that lie closer than this are read as one block: a round trip costs more than bytes do."""
 _GATHER_BYTES = 16384
-"""What a slice of pointers points to is read as one block if it spans no more than this."""
+"""What a slice of pointers points to, or the members of a slice of structs, are read as one block if they span no more
+than this."""
 
 
 class Absent(Exception):  # noqa: N818 - a state of a value, not a fault of ours
@@ -181,7 +182,8 @@ class Space(NamedTuple):
 
 
 class Array(NamedTuple):
-    """`length` scalars from `offset` on."""
+    """`length` scalars from `offset` on, each `stride` bytes behind the last; a member of structs is further apart than
+    its size."""
 
     space: Space
     offset: int
@@ -189,6 +191,14 @@ class Array(NamedTuple):
     kind: str
     start: Value
     length: Value
+    stride: int
+
+    def pieces(self, n: int) -> List[Tuple[int, int]]:
+        """What is read for n numbers: offset from the first and size in bytes of each block."""
+        span = (n - 1) * self.stride + self.size
+        if self.stride == self.size or span <= _GATHER_BYTES:
+            return [(0, span)]
+        return [(i * self.stride, self.size) for i in range(n)]
 
 
 class Gather(NamedTuple):
@@ -226,7 +236,10 @@ for _size, _letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q")):
 def resolve(node: ex.Node, scope: Scope) -> Field:
     """Where an expression's value lies. Raises Absent(NO_SYMBOL) naming what is not there."""
     if isinstance(node, ex.Slice):
-        return _resolve_slice(node, scope)[0]
+        array, element = _resolve_slice(node, scope)
+        if (element.kind, element.size) not in LETTERS:
+            raise Absent(NO_SYMBOL, "a slice of %s cannot be recorded%s" % (_kind_of(element), _which_member(element)))
+        return array
     if isinstance(node, ex.Index) and isinstance(node.base, ex.Slice):
         return _resolve_gather(node.base, node.position, scope)
     return _value(_resolve(node, scope))
@@ -234,7 +247,7 @@ def resolve(node: ex.Node, scope: Scope) -> Field:
 
 def _resolve_gather(node: ex.Slice, position: ex.Node, scope: Scope) -> Gather:
     pointers, element = _resolve_slice(node, scope)
-    if element.kind != "pointer" or not isinstance(position, ex.Number):
+    if element.kind != "pointer" or isinstance(pointers, Gather) or not isinstance(position, ex.Number):
         raise Absent(NO_SYMBOL, "behind a slice of pointers stands a constant position, as in a[:n][0]")
     target = element.target
     if (target.kind, target.size) not in LETTERS:
@@ -242,7 +255,8 @@ def _resolve_gather(node: ex.Slice, position: ex.Node, scope: Scope) -> Gather:
     return Gather(pointers, position.value * target.size, target.size, target.kind)
 
 
-def _resolve_slice(node: ex.Slice, scope: Scope) -> Tuple[Array, Type]:
+def _resolve_slice(node: ex.Slice, scope: Scope) -> Tuple[Union[Array, Gather], Type]:
+    """The slice, and the type of what is read of each element."""
     base = _resolve(node.base, scope)
     start: Value = Const(0) if node.start is None else _value(_resolve(node.start, scope))
     length = _value(_resolve(node.length, scope))
@@ -252,9 +266,25 @@ def _resolve_slice(node: ex.Slice, scope: Scope) -> Tuple[Array, Type]:
         element, space, offset = base.type.target, Space("at", _value(base)), 0
     else:
         raise Absent(NO_SYMBOL, "a slice needs a pointer or an array, not %s" % _kind_of(base.type))
-    if (element.kind, element.size) not in LETTERS:
-        raise Absent(NO_SYMBOL, "a slice of %s cannot be recorded" % _kind_of(element))
-    return Array(space, offset, element.size, element.kind, start, length), element
+    pointers, stride = None, element.size
+    for member in node.members:
+        if element.kind == "pointer":
+            if pointers is not None:
+                raise Absent(NO_SYMBOL, "behind a slice, members go through one pointer at most")
+            pointers = Array(space, offset, element.size, "pointer", start, length, stride)
+            element, offset = element.target, 0
+        place = _member(_Place(space, offset, element), member.lstrip("->."))
+        if place.space is not space:
+            raise Absent(NO_SYMBOL, "behind a slice, %s is a reference" % member.lstrip("->."))
+        offset, element = place.offset, place.type
+    if pointers is not None:
+        return Gather(pointers, offset, element.size, element.kind), element
+    return Array(space, offset, element.size, element.kind, start, length, stride), element
+
+
+def _which_member(kind: Type) -> str:
+    numbers = [name for name, (_, member) in kind.members.items() if (member.kind, member.size) in LETTERS]
+    return "; a member of each can, as in [:n].%s" % numbers[0] if numbers else ""
 
 
 def _resolve(node: ex.Node, scope: Scope) -> Union[_Place, _Typed]:
@@ -281,7 +311,7 @@ def _resolve(node: ex.Node, scope: Scope) -> Union[_Place, _Typed]:
         return _Typed(Checked(pointer, scope.vtable(node.type_name), node.type_name), kind)
     if isinstance(node, ex.Binary):
         return _binary(node.operator, _resolve(node.left, scope), _resolve(node.right, scope))
-    raise Absent(NO_SYMBOL, "a slice stands inside an expression; only a whole field may be one")
+    raise Absent(NO_SYMBOL, "a slice stands inside an expression; only members of its elements may come behind it")
 
 
 def _name(node: ex.Name, scope: Scope) -> _Place:
@@ -532,7 +562,7 @@ class _Order:
 
     def _array(self, name: str, array: Array) -> int:
         length, start, cap = self._value(array.length), self._value(array.start), self._plan.caps.get(name, DEFAULT_CAP)
-        offset, size, letter = array.offset, array.size, LETTERS[array.kind, array.size]
+        offset, size, stride, letter = array.offset, array.size, array.stride, LETTERS[array.kind, array.size]
         key = array.space.base if array.space.kind == "variable" else None
         base = self._base(array.space) if key is None else length
 
@@ -542,10 +572,15 @@ class _Order:
                 raise Absent(UNREADABLE, "a length of %d is not between 0 and %d" % (n, cap))
             if not n:
                 return ((),)
-            at = offset + known[start] * size
-            if key is None:
-                return (_unpacker(n, letter)(memory.read_block((known[base] or _null()) + at, n * size)),)
-            return (_unpacker(n, letter)(memory.read_variable(key, at + n * size)[at:]),)
+            at, pieces = offset + known[start] * stride, array.pieces(n)
+            if key is not None:
+                end = at + (n - 1) * stride + size
+                return (_unpacker(n, letter, stride - size)(memory.read_variable(key, end)[at:]),)
+            first = (known[base] or _null()) + at
+            if len(pieces) == 1:
+                return (_unpacker(n, letter, stride - size)(memory.read_block(first, pieces[0][1])),)
+            one = _unpacker(1, letter, 0)
+            return (tuple(one(memory.read_block(first + far, width))[0] for far, width in pieces),)
 
         return self._add([(name, array)], read, length, start, base)
 
@@ -574,8 +609,9 @@ def _members(loads: List[Load], at: int) -> Callable[[Any], Tuple[Any, ...]]:
 
 
 @functools.lru_cache(maxsize=None)
-def _unpacker(n: int, letter: str) -> Callable[[Any], Tuple[Any, ...]]:
-    return struct.Struct("<%d%s" % (n, letter)).unpack
+def _unpacker(n: int, letter: str, gap: int) -> Callable[[Any], Tuple[Any, ...]]:
+    """The function that decodes n numbers, with `gap` bytes between each and the next."""
+    return struct.Struct("<" + ("%s%dx" % (letter, gap) * (n - 1) + letter if gap else "%d%s" % (n, letter))).unpack
 
 
 def plan(fields: Dict[str, ex.Node], scope: Scope, caps: Optional[Dict[str, int]] = None) -> Plan:

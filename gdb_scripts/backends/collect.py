@@ -61,8 +61,8 @@ def collection(
             length = len(found.get(name, ()))
             if not length:
                 continue
-            start = "(%s + %s * %d)" % (writer.base(field.space), writer.text(field.start), field.size)
-            blocks.append(_bytes_at(start, field.offset, length * field.size))
+            start = "(%s + %s * %d)" % (writer.base(field.space), writer.text(field.start), field.stride)
+            blocks += [_bytes_at(start, field.offset + far, size) for far, size in field.pieces(length)]
     values = ["teval $%s = %s" % (name, writer.sources[key]) for key, name in writer.names.items()]
     names = ["collect $%s" % name for name in writer.names.values()]
     collected = ["collect %s" % block for block in dict.fromkeys(blocks)]

@@ -85,18 +85,37 @@ def _printed(probe: Probe, hook: Hook, heading: str, wanted: Dict[str, ex.Node])
 def _ways(key: str, field: str, node: ex.Node, caps: Dict[str, int]) -> List[str]:
     """Commands that print one field."""
     if isinstance(node, ex.Slice):
-        first = "%s[%s]" % (_text(node.base), "0" if node.start is None else _text(node.start))
-        length, cap = _text(node.length), caps.get(field, DEFAULT_CAP)
+        start = "0" if node.start is None else _text(node.start)
+        base, length, cap = _text(node.base), _text(node.length), caps.get(field, DEFAULT_CAP)
         return [
             "if %s > 0 && %s <= %d" % (length, length, cap),
             'printf " %s="' % key,
-            "output %s@(int) (%s)" % (first, length),
+            *(_each(node, start, length) if node.members else ["output %s[%s]@(int) (%s)" % (base, start, length)]),
             "end",
         ]
     known = fields.FIELDS.get(field)
     is_time = key.startswith("sums.") or (known is not None and known.dtype == "F32")
     form, cast = ("%.17g", "double") if is_time else ("%lld", "long long")
     return ['printf " %s=%s", (%s) (%s)' % (key, form, cast, _text(node))]
+
+
+def _each(node: ex.Slice, start: str, length: str) -> List[str]:
+    """Commands that print a member of each element, as gdb prints an array. Raises ProbeError."""
+    if any(member.startswith("->") for member in node.members):
+        raise ProbeError("what lies behind each pointer of a slice needs a gdb with Python")
+    element = "%s[(%s) + $stepscope_i]%s" % (_text(node.base), start, "".join(node.members))
+    return [
+        'printf "{"',
+        "set $stepscope_i = 0",
+        "while $stepscope_i < %s" % length,
+        "if $stepscope_i > 0",
+        'printf ", "',
+        "end",
+        "output %s" % element,
+        "set $stepscope_i = $stepscope_i + 1",
+        "end",
+        'printf "}"',
+    ]
 
 
 def _pointers(node: ex.Node) -> Iterator[str]:

@@ -48,11 +48,18 @@ WRITE_POS, HIDDEN = ("write_pos", "kv_head", "cache_head"), ("hidden_rms", "laye
 TIMERS = {"qkv_ms": "qkv", "attn_ms": "attn|attention", "o_ms": "o|out|wo|o_proj", "gate_up_ms": "gu|gate_up|gateup",
           "down_ms": "down|wd", "lm_head_ms": "lm|lm_head|logits|head"}  # fmt: skip
 TOKEN = ("token_id", "token", "tok", "next_token", "input_id", "id")
-TOKENS = ("tokens", "token_ids", "ids", "input_ids", "token", "tok", "input")
-COUNTS = ("n_tokens", "n", "num_tokens", "n_tok", "count", "len", "length", "seq", "batch_size")
+TOKENS = ("tokens", "token_ids", "ids", "input_ids", "toks", "token", "tok", "input")
+COUNTS = ("n_tokens", "n", "num_tokens", "n_toks", "n_tok", "n_ids", "count", "len", "length", "seq", "batch_size")
 PROMPT, N_PROMPT = ("prompt", "prompt_ids", "tokens", "ids"), ("n_prompt", "prompt_len", "n_tokens", "n", "len")
 REQUESTS = r"(?:\w+_)?(?:begin|start|new|submit|add)_(?:request|sequence|generation|prompt)"
 FINISHES = r"(?:\w+_)?(?:finish|end|complete)_(?:request|sequence|generation)"
+OF_LAYERS = re.compile(r"cache|kv|layer|block", re.IGNORECASE)
+ASKED = {
+    "seq_before": "the tokens that the sequence holds at the function's entry",
+    "cache_before": "the rows in each layer's cache at its entry: st->rows[:LAYERS], st->layers[:LAYERS].used",
+    "token_id": "the token that is fed, the first of several: tokens[0]",
+    "n_tokens": "how many are fed",
+}
 INTO = re.compile(r"cfg|conf|param|cache|kv|model|mem|ctx|context|state|hyper|rt|run", re.IGNORECASE)
 
 _MOST_FUNCTIONS, _MOST_MEMBERS, _SECONDS = 300, 2000, 20.0
@@ -209,8 +216,12 @@ def _read_lengths(out: Candidate, seen: list[Seen]) -> None:
     if layers is not None:
         out.facts["n_layers"] = layers
         out.score += 3
+    in_structs = _rows_in_structs(members, layers)
     if rows is not None and layers is not None:
         out.reads["cache_before"] = f"{rows}[:{layers}]"
+        out.score += 6
+    elif in_structs is not None:
+        out.reads["cache_before"], out.facts["n_layers"] = in_structs
         out.score += 6
     elif whole is not None and whole != length:
         out.reads["cache_before"] = whole
@@ -218,6 +229,19 @@ def _read_lengths(out: Candidate, seen: list[Seen]) -> None:
     sequence = _first(members, SEQUENCE)
     if sequence is not None:
         out.reads["seq_id"] = sequence
+
+
+def _rows_in_structs(members: list[Seen], layers: str | None) -> tuple[str, str] | None:
+    """(`m->cache[:3].used`, the number of layers) where each layer has a struct, or a pointer to one, of its own."""
+    for seen in members:
+        if seen.type.kind not in ("array", "pointer") or not OF_LAYERS.search(seen.name):
+            continue
+        element = _target(seen.type)
+        rows = _first(list(_members("", element, 1)), (*ROWS, *LENGTHS))
+        n = layers or (str(seen.type.size // element.size) if seen.type.kind == "array" and element.size else None)
+        if rows is not None and n is not None and element.kind in ("struct", "pointer"):
+            return f"{seen.expression}[:{n}]{rows}", n
+    return None
 
 
 def _read_facts(out: Candidate, seen: list[Seen]) -> None:
@@ -374,9 +398,7 @@ def _lines(reads: dict[str, str]) -> list[str]:
 
 
 def _comments(best: Candidate) -> list[str]:
-    lines = [
-        f"# {name} = ?" for name in ("seq_before", "cache_before", "token_id", "n_tokens") if name not in best.reads
-    ]
+    lines = [f"# {name} = ?  {what}" for name, what in ASKED.items() if name not in best.reads]
     for key, expression, question in best.maybe:
         lines += [f"# {question}", f"# {key} = {expression}"]
     return lines

@@ -121,7 +121,8 @@ def chain(field: Field) -> str:
         return str(field.value)
     if isinstance(field, Array):
         start = "" if field.start == Const(0) else f" from {_term(field.start)}"
-        return f"{_scalar(field)}[{_term(field.length)}]{start} {_at(field.space, field.offset)}"
+        apart = f" every {field.stride} bytes" if field.stride != field.size else ""
+        return f"{_scalar(field)}[{_term(field.length)}]{start}{apart} {_at(field.space, field.offset)}"
     if isinstance(field, Gather):
         return f"{_scalar(field)} → +{field.offset} behind each of {chain(field.pointers)}"
     if isinstance(field, Load):

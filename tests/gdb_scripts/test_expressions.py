@@ -33,6 +33,7 @@ ST = Name("st")
         ("tokens[n - 1]", Index(Name("tokens"), Binary("-", Name("n"), Number(1)))),
         ("st->rows[:4]", Slice(Member(ST, "rows", True), None, Number(4))),
         ("st->rows[2:n]", Slice(Member(ST, "rows", True), Number(2), Name("n"))),
+        ("st->rows[:n].kv->used", Slice(Member(ST, "rows", True), None, Name("n"), (".kv", "->used"))),
         ("*p", Unary("*", Name("p"))),
         ("$x0", Register("x0")),
         ("0x10", Number(16)),

@@ -25,6 +25,10 @@ STATE = struct_of(
     "state", 64, cfg=(0, CONFIG), seq_len=(8, INT), cache_len=(16, pointer(INT)), spent=(24, DOUBLE),
     flags=(32, Type("array", 4, "unsigned char [4]", lambda: UINT8)), far=(1000, INT),
 )  # fmt: skip
+KV = struct_of("kv", 12, head=(0, INT), used=(8, INT))
+LAYER = struct_of("layer", 32, kv=(4, KV), own=(16, pointer(KV)), count=(24, pointer(INT)), alias=(
+    16, Type("reference", 8, "kv &", lambda: KV)
+))  # fmt: skip
 NODE = Type("struct", 16, "node", members=lambda: {"next": (0, pointer(NODE)), "value": (8, INT)})
 
 
@@ -39,6 +43,10 @@ class Names(Scope):
             "node": Variable("node", NODE, 0x5000),
             "big": Variable("big", CONFIG),
             "gone": Variable("gone", INT),
+            "layers": Variable("layers", Type("array", 64, "layer [2]", lambda: LAYER), 0x6000),
+            "caches": Variable("caches", Type("array", 16, "kv *[2]", lambda: pointer(KV)), 0x7000),
+            "wide": Variable("wide", pointer(struct_of("wide", 0x4000, used=(0x3FFC, INT)))),
+            "local": Variable("local", Type("array", 24, "kv [2]", lambda: KV)),
         }
         if name not in known:
             raise Absent(NO_SYMBOL, f"no symbol {name} here")
@@ -60,11 +68,18 @@ class Bytes(Memory):
             0x2000: struct.pack("<3i", 7, 7, -1),
             0x3000: struct.pack("<2i", 42, 43),
             0x5000: struct.pack("<Qi", 0x5000, 9) + bytes(4),
+            0x6000: struct.pack("<12xi QQ 12xi QQ", 5, 0x8000, 0x800C, 6, 0x800C, 0x8008),
+            0x7000: struct.pack("<QQ", 0x800C, 0x8000),
+            0x8000: struct.pack("<6i", 0, 0, 71, 81, 0, 72),
+            0x13FFC: struct.pack("<i", 8),
+            0x17FFC: struct.pack("<i", 9),
         }
         self.variables = {
             "st": struct.pack("<Q", 0x1000),
             "ref": struct.pack("<Q", 0x1000),
             "tokens": struct.pack("<Q", 0x3000),
+            "wide": struct.pack("<Q", 0x10000),
+            "local": struct.pack("<6i", 1, 2, 3, 4, 5, 6),
             "big": struct.pack("<ii", 5, 6),
             "$rsi": struct.pack("<q", -3),
         }
@@ -105,6 +120,14 @@ def read(**expressions: str) -> tuple[dict[str, object], dict[str, Absent], Byte
         ("st->spent", 0.5),
         ("st->flags[3]", 250),
         ("st->flags[:4]", (1, 2, 3, 250)),
+        ("layers[:2].kv.used", (5, 6)),
+        ("layers[1:1].kv.used", (6,)),
+        ("layers[:2].own->used", (71, 72)),
+        ("layers[:2].count[0]", (81, 71)),
+        ("caches[:2]->used", (72, 71)),
+        ("wide[:2].used", (8, 9)),
+        ("local[:2].used", (3, 6)),
+        ("layers[:0].kv.used", ()),
         ("*tokens", 42),
         ("tokens[1]", 43),
         ("*(tokens + 1)", 43),
@@ -142,6 +165,14 @@ def test_values(text: str, value: object) -> None:
         ("*(node *)0", UNREADABLE, ""),
         ("((node *)0)->value", UNREADABLE, "null pointer"),
         ("&big", NO_SYMBOL, "lies in memory"),
+        ("layers[:2]", NO_SYMBOL, "slice of layer (struct) cannot be recorded"),
+        ("layers[:2].kv", NO_SYMBOL, "a member of each can, as in [:n].head"),
+        ("layers[:2].kv.usd", NO_SYMBOL, "kv has no member usd"),
+        ("layers[:2].alias.used", NO_SYMBOL, "alias is a reference"),
+        ("layers[:2].own->used[0]", NO_SYMBOL, "a slice of pointers"),
+        ("local[:2].used.x", NO_SYMBOL, "has no members"),
+        ("layers[:2].kv.used + 1", NO_SYMBOL, "inside an expression"),
+        ("wide[:3].used", UNREADABLE, "cannot access"),
     ],
 )
 def test_what_is_not_there_says_why(text: str, why: str, words: str) -> None:

@@ -19,6 +19,8 @@ from traces.writer import TraceError
 
 OLDEST_GDB = (12, 0)
 
+_NO_PROBE = "no probe; stepscope probe NAME"
+
 _scope = Microscope()
 
 
@@ -105,7 +107,7 @@ class StatusCommand(_Command):
             _scope.backend.flush()
         session, backend = _scope.session, _scope.backend
         if session is None or backend is None:
-            host.say("no probe; stepscope probe NAME")
+            host.say(_NO_PROBE)
             return
         where = session.path or "not recorded (stepscope record FILE)"
         if session.has_stopped_recording:
@@ -206,6 +208,8 @@ class WhereCommand(_Command):
     """The source line of the hook, and where the last step (or the replayed one) stands."""
 
     def do(self, words: List[str]) -> None:
+        if _scope.backend is None and _scope.replay is None:
+            host.say(_NO_PROBE)
         if _scope.backend is not None:
             for text in _scope.backend.places():
                 host.say(text)
@@ -213,6 +217,7 @@ class WhereCommand(_Command):
             for text in _scope.replay.source_lines():
                 host.say(text)
         if _scope.session is not None and _scope.session.last is not None:
+            host.say(HEAD)
             host.say(line(_scope.session.last.step, _scope.session.last.record))
 
 
@@ -253,6 +258,13 @@ class _Prefix(host.Command):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__("stepscope", host.COMMAND_CLASS, prefix=True)
+
+    def invoke(self, argument: str, from_tty: bool) -> None:
+        """What gdb calls where no subcommand, or none that there is, stands behind."""
+        if argument:
+            _scope.outcome = REFUSED
+            raise host.GdbError("no command stepscope %s; help stepscope lists them" % argument.split()[0])
+        host.run("help stepscope")
 
 
 def register() -> None:

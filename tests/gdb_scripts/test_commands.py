@@ -112,6 +112,24 @@ def test_replay_and_goto_need_no_process(tmp_path: Path) -> None:
     assert "generate" in done.stdout
 
 
+def test_a_word_that_is_no_command_and_none_at_all() -> None:
+    done = gdb(["stepscope", "stepscope where", "stepscope brake-on any", "stepscope break none"])
+    assert "stepscope break-on -- Stop the program at the step that breaks a rule" in done.stdout
+    assert "\nno probe; stepscope probe NAME\n" in done.stdout
+    assert "no command stepscope brake-on; help stepscope lists them" in done.stderr
+    assert done.stdout.endswith("break on nothing\n")
+
+
+def test_where_names_what_it_shows() -> None:
+    done = gdb(
+        ["stepscope probe native", "stepscope break-on KV02", "run", "stepscope where"],
+        built("O2", "skip_increment"), letters(),
+    )  # fmt: skip
+    heading, row = done.stdout.splitlines()[-2:]
+    assert heading.split()[:3] == ["step", "phase", "token"]
+    assert row.split()[:3] == ["3", "decode", "302"]
+
+
 def test_the_users_own_breakpoints_keep_working(tmp_path: Path) -> None:
     path = tmp_path / "gdb.steps"
     commands = ["break forward if n == 1", "stepscope probe native", f"stepscope record {path}", "run", "print n",

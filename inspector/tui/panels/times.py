@@ -96,6 +96,16 @@ def _framed(canvas: Canvas, labels: dict[int, Line], top: float, low: int, high:
     return out
 
 
+def _told_apart(edges: Floats) -> list[str]:
+    """The edges in ms, with as many digits as it takes until no two are the same."""
+    names = [film.milliseconds(float(edge)) for edge in edges]
+    digits = 3
+    while len(set(names)) < len(names) and digits < 9:
+        digits += 1
+        names = [f"{edge:.{digits}f}" for edge in edges]
+    return names
+
+
 def histogram(sample: Sample, width: int, height: int) -> Page:
     """How the gaps between tokens (ITL) are spread: equal bins up to the 99th percentile, and what lies above."""
     gaps = sample.gaps()
@@ -108,11 +118,11 @@ def histogram(sample: Sample, width: int, height: int) -> Page:
     low = float(gaps.min())
     edges = np.linspace(low, p99 if p99 > low else low + 1e-3, bins + 1)
     counts = np.histogram(gaps[gaps <= edges[-1]], edges)[0].tolist()
-    names = [film.milliseconds(float(edge)) for edge in edges]
+    names = _told_apart(edges)
     rows = [(f"{a}–{b}", n) for a, b, n in zip(names, names[1:], counts, strict=False)]
     above = int((gaps > edges[-1]).sum())
     if above:
-        rows.append((f"above {film.milliseconds(float(edges[-1]))}", above))
+        rows.append((f"above {names[-1]}", above))
     name = max(len(label) for label, _ in rows)
     size = len(f"{max(n for _, n in rows):,}")
     most = max(n for _, n in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from inspector.cli import UsageError
 from inspector.tui import keys, save
 from inspector.tui.keymap import own_keys
+from inspector.tui.panels import times
 from inspector.tui.places import next_mark, selection, step_of
 from inspector.tui.replay import Playhead, lengths
+from inspector.tui.sample import take
 from tests.inspector.tui.small_traces import damage, letters, run_facts, tokens
 from traces.fields import ABSENT_U64
 from traces.table import Table
@@ -54,6 +57,18 @@ def test_a_step_lasts_until_the_next_began_or_as_long_as_it_says(tmp_path: Path)
     table = timed(tmp_path / "a.steps", [0, 2 * 10**9, 10**9, None, None], [1.0, 20.0, None, 30.0, None])
     # 2 s to the next; backwards, so its own 20 ms; no next time and no own: 0.1 s; 30 ms; 0.1 s
     assert lengths(table, 0, 5).tolist() == pytest.approx([2.0, 0.02, 0.1, 0.03, 0.1])
+
+
+@pytest.mark.parametrize("last", [2_001_600, 2_000_000, 90_000_000])
+def test_no_two_bins_of_the_histogram_have_one_name(tmp_path: Path, last: int) -> None:
+    """Gaps of 2 ms, a hundred ns apart, all the same, or with one far off: labels tell the bins apart."""
+    gaps = [2_000_000 + (last > 2_000_000) * 100 * i for i in range(16)] + [last]
+    table = timed(tmp_path / "a.steps", [sum(gaps[:i]) for i in range(18)], [1.0] * 18)
+    page = times.histogram(take(table, table.runs[0], table.steps), 80, 24)
+    labels = ["".join(text for text, _ in line).split(" ms")[0].strip() for line in page.lines]
+    bins = [[float(end) for end in label.split("–")] for label in labels if "–" in label]
+    assert all(low < high for low, high in bins)
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(bins))
 
 
 def test_a_replay_reaches_each_step_when_it_was_recorded(tmp_path: Path) -> None:

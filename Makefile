@@ -32,7 +32,9 @@ demo: $(VENV)/.installed
 	@echo; echo 'And an engine with a fault: it restored a cached prefix and forgot its position counter.'
 	@echo '$$ stepscope check --select KV01 traces/samples/restored-prefix.steps'
 	@$(STEPSCOPE) check --select KV01 traces/samples/restored-prefix.steps || [ $$? = 1 ]
-	@echo; echo 'Look at it: $(STEPSCOPE) view traces/samples/restored-prefix.steps'
+	@echo; echo 'Look at it, and go on with README.md, "The main job":'
+	@echo '$$ . $(BIN)/activate'
+	@echo '$$ stepscope view traces/samples/restored-prefix.steps'
 
 test: $(VENV)/.installed-test system-packages
 	$(BIN)/python -m pytest -n 2

@@ -33,6 +33,7 @@ class Terminal:
         environment = {
             "PATH": f"{folder}/.venv/bin:{os.environ['PATH']}", "HOME": str(home), "PYTHONPATH": str(folder),
             "TERM": "dumb", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "PS1": "⟦$?⟧ ", "PS2": "", "PAGER": "cat",
+            "VIRTUAL_ENV_DISABLE_PROMPT": "1",
         }  # fmt: skip
         words = ["--norc", "--noprofile", "--noediting"]
         self._child = pexpect.spawn(

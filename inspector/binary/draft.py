@@ -100,8 +100,8 @@ def candidates(binary: Binary) -> list[Candidate]:
                 break
     if not found:
         raise BinaryError(
-            f"{binary.path}: no function is called like a forward (forward, decode, eval, step …); write the spec by "
-            "hand, starting from `stepscope probe list`"
+            f"{binary.path}: no function is called like a forward (forward, decode, eval, step …), or it was inlined: "
+            "keep it out of line with __attribute__((noinline)), or write the spec by hand as docs/gdb.md shows"
         )
     return sorted(found, key=lambda c: (-c.score, c.function.qualified))
 

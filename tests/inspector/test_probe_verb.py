@@ -193,6 +193,11 @@ def test_nothing_to_draft_from(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, out, err = stepscope(capsys, "probe", "draft", program)
     assert (code, out) == (2, "")
     assert "no function is called like a forward" in err
+    inlined = "static inline __attribute__((always_inline)) int forward(int n) { return n; }\n"
+    program = compiled(tmp_path, inlined + "int main(int n, char **w) { return forward(n) + !w; }\n", "-g")
+    code, out, err = stepscope(capsys, "probe", "draft", program)
+    assert (code, out) == (2, "")
+    assert "or it was inlined: keep it out of line" in err
 
 
 # -- verify ------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ class RunColumns:
                 gathered.setdefault(name, []).append(values)
             gathered.setdefault("step", []).append(steps)
         empty = {**_needed(np.zeros(0, run.dtype), run, kept), "step": np.zeros(0, np.int64)}
-        self.values = {n: np.concatenate(parts) for n, parts in gathered.items()} if gathered else empty
+        # a column's pieces go as soon as it is whole: together they would be as much again
+        self.values = {name: np.concatenate(gathered.pop(name)) for name in list(gathered)} or empty
         self.clocked = run.facts.get("clock") not in ("none", "debugger")
         self.naive = run.facts.get("loop") == "naive"
 

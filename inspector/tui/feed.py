@@ -60,8 +60,9 @@ class Feed:
 
     def __init__(self, path: str, follow: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self.path, self.follow, self.clock = path, follow, clock
-        self.requests: dict[int, list[tuple[int, dict[str, Any]]]] = {}
-        """Request notes by seq_id: (number of the step that follows, note). Only ever grows."""
+        self.requests: dict[int, list[int]] = {}
+        """Where requests begin, by seq_id: the numbers of the steps behind their notes. Only ever grows, so it holds
+        no prompts."""
         self.texts: dict[int, str] = {}
         """Texts of the tokens too long for their field, by step. Only ever grows."""
         self.sources: list[tuple[int, dict[str, Any]]] = []
@@ -274,7 +275,7 @@ class _Measured:
     def _note(self, step: int, note: dict[str, Any]) -> None:
         kind, seq_id = note.get("kind"), note.get("seq_id", 0)
         if kind == "request" and isinstance(seq_id, int):
-            self._feed.requests.setdefault(seq_id, []).append((step, note))
+            self._feed.requests.setdefault(seq_id, []).append(step)
             self._n_requests += 1
             self._latency.request(step, note)
         elif kind == "text" and isinstance(note.get("text"), str):

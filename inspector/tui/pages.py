@@ -7,6 +7,7 @@ a trace nor the size of its frames is felt. Damage is found here, exactly where 
 from __future__ import annotations
 
 import codecs
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 PAGE = 64
 KEPT_PAGES = 32
 DAMAGED = "damaged: this step's frame fails its checksum"
-Requests = Mapping[int, list[tuple[int, dict[str, Any]]]]
+Requests = Mapping[int, list[int]]
 
 
 class Pages:
@@ -93,7 +94,7 @@ def passage(
     if not len(near):
         return Passage(lost=int((~sound).sum()))
     seq_id = int(rows["seq_id"][near[-1]])
-    begin, end, note = _life(requests, seq_id, number)
+    begin, end = _life(requests, seq_id, number)
     low, high = max(first, begin), stop if end is None else min(stop, end)
     own = np.flatnonzero(sound & (rows["seq_id"] == seq_id)) + first
     pieces = _pieces(rows, first, texts, own[(own >= low) & (own < high)])
@@ -103,9 +104,8 @@ def passage(
         [(n, p) for n, p in pieces if n > number],
     )
     clipped = low > max(begin, run.first_step)
-    prompt = note.get("prompt")
     return Passage(
-        prompt=prompt if isinstance(prompt, str) and not clipped else "",
+        prompt="" if clipped else _prompt(table, seq_id, begin),
         before=before,
         selected=selected,
         after=after,
@@ -117,14 +117,20 @@ def passage(
     )
 
 
-def _life(requests: Requests, seq_id: int, number: int) -> tuple[int, int | None, dict[str, Any]]:
-    """(first step, one past the last or None, request note) of the request that step `number` of a sequence is of."""
-    begin, note = 0, dict[str, Any]()
-    for step, request in requests.get(seq_id, ()):
-        if step > number:
-            return begin, step, note
-        begin, note = step, request
-    return begin, None, note
+def _life(requests: Requests, seq_id: int, number: int) -> tuple[int, int | None]:
+    """(first step, one past the last or None) of the request that step `number` of a sequence is of."""
+    begins = requests.get(seq_id, [])
+    at = bisect_right(begins, number)
+    return begins[at - 1] if at else 0, begins[at] if at < len(begins) else None
+
+
+def _prompt(table: Table, seq_id: int, begin: int) -> str:
+    """What the request says that begins at that step; empty where it says nothing."""
+    for step, note in reversed(table.notes(begin, begin + 1)):
+        if step == begin and note.get("kind") == "request" and note.get("seq_id", 0) == seq_id:
+            prompt = note.get("prompt")
+            return prompt if isinstance(prompt, str) else ""
+    return ""
 
 
 def _pieces(rows: Any, first: int, texts: Mapping[int, str], numbers: Any) -> list[tuple[int, bytes]]:

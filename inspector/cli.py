@@ -54,18 +54,24 @@ examples:
 """
 
 
+_ASK_AGAIN_S = 5.0
+
+
 def program() -> NoReturn:
     """`stepscope` as a process: asked to end (SIGTERM, SIGHUP), it ends as after Ctrl-C, its files closed."""
     asked: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         asked.append(number)
+        # what is raised while an object is freed or a module in C is loaded can get lost
+        signal.setitimer(signal.ITIMER_REAL, _ASK_AGAIN_S)
         raise KeyboardInterrupt
 
     ends = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]  # not under nohup
-    for number in ends:
+    for number in (*ends, signal.SIGALRM):
         signal.signal(number, end)
     code = main()
+    signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (*ends, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)  # what comes while the interpreter ends is quiet, too
     sys.exit(128 + asked[0] if asked else code)

@@ -169,11 +169,14 @@ def test_a_signal_in_any_phase(
         assert process.stdout is not None and process.stdout.readline() == "begun\n"
         time.sleep(after)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        try:
+            _, err = process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:  # Python can lose one; who waits sends another
+            process.send_signal(number)
+            _, err = process.communicate(timeout=60)
         # minus: before the program had seen to signals; where one comes inside an exec(), Python itself ends by SIGINT
         assert process.returncode in (0, 1, 3, 128 + number, -number, -signal.SIGINT), err
         assert "Traceback" not in err, err
-        assert "Exception ignored" not in err
         assert [path.name for path in tmp_path.iterdir() if path != out] == []
         if words[0] == "run" and out.exists() and out.stat().st_size and process.returncode == 128 + number:
             table = Table(out)
@@ -288,3 +291,31 @@ def test_a_file_that_changes_while_it_is_followed(tmp_path: Path, how: str) -> N
     (line,) = err.splitlines()
     assert line.startswith(f"stepscope: {path}: ")
     assert ("became shorter" if how in ("truncated", "emptied") else "has this name now") in line
+
+
+LOST = """
+import time
+from inspector import cli
+
+class Freed:
+    def __del__(self):
+        print("begun", flush=True)
+        time.sleep(1)  # what a signal raises here, Python drops
+
+def main():
+    try:
+        Freed()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        return 130
+
+cli.main, cli._ASK_AGAIN_S = main, 0.5
+cli.program()
+"""
+
+
+def test_an_end_that_got_lost_is_asked_for_again() -> None:
+    process = subprocess.Popen([sys.executable, "-c", LOST], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 128 + signal.SIGTERM

@@ -168,8 +168,8 @@ def test_a_slow_layer_is_named(tmp_path: Path, run: Run) -> None:
     both = ["--base", command(built("O2")), "--new", command(built("O2", "slow_layer"))]
     assert run("record-set", "-n", "8", "-o", folder, *both)[0] == 0
     said = json.loads(run("diff", folder, "--json")[1])
-    slow = [t["layer"] for t in said["time"] if t["layer"] is not None and t["verdict"] == "slower"]
-    assert set(slow) == {1}
+    slow = {t["ratio"]: t["layer"] for t in said["time"] if t["layer"] is not None and t["verdict"] == "slower"}
+    assert slow[max(slow)] == 1  # the layer behind it may lose its cache to it
     assert said["verdicts"]["tokens"] == said["verdicts"]["state"] == "same"
 
 

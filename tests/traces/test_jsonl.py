@@ -144,3 +144,11 @@ def test_strange_but_honest_lines(tmp_path: Path) -> None:
     table = Table(tmp_path / "a.steps")
     assert table.notes()[-1][1] == {"kind": "message", "self": 1, "text": "x"}
     assert [s and s["self"] for s in table.plain(0, 2)] == [None, 2]
+
+
+def test_a_value_without_a_name_is_refused_with_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "nameless.jsonl"
+    path.write_text('{"format": "stepscope", "version": 1}\n{"": null}\n')
+    with pytest.raises(TraceError, match=r"nameless\.jsonl: .* non-empty strings, not ''"):
+        import_jsonl(path, tmp_path / "out.steps")
+    assert not (tmp_path / "out.steps").exists()

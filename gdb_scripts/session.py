@@ -282,7 +282,7 @@ class Session:
         record = {**self._absent, **values}
         try:
             packed = self._pack(record)
-        except (struct.error, TypeError):
+        except (struct.error, TypeError, OverflowError):
             record = {name: _raw(column, record[name]) for name, column in self._by_name.items()}
             self._leave_out_what_does_not_fit(record)
             packed = self._pack(record)
@@ -302,7 +302,7 @@ class Session:
             values = record[name] if column.shape and not column.is_bytes else [record[name]]
             try:
                 struct.pack(fields.record_format([column]), *values)
-            except (struct.error, TypeError):
+            except (struct.error, TypeError, OverflowError):
                 self._leave_out(name, "%s does not hold %s" % (column.dtype, _shown(record[name])))
                 record[name] = self._absent[name]
 
@@ -494,7 +494,7 @@ def _differences(before: Values, now: Values, scales: Dict[str, float]) -> Dict[
 
 def _packer(columns: List[Column]) -> Callable[[Dict[str, Any]], bytes]:
     """A function that packs a raw record, made once a run: a step in a debugger has microseconds. It raises
-    struct.error or TypeError where a value does not fit."""
+    struct.error, OverflowError or TypeError where a value does not fit."""
     to_bytes = struct.Struct(fields.record_format(columns)).pack
     sizes = [(c.name, c.size if c.shape and not c.is_bytes else 0) for c in columns]
 

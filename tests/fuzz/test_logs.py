@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.fuzz.mutations import changed_json, changed_lines, json_text
 from tests.fuzz.running import FUZZ, behaves, explore, run
 from tests.traces.importers.test_any_text import LOGS
+from traces.table import Table
 
 PRINTED = """\
 the engine's own line
@@ -66,3 +67,12 @@ def test_changed_lines_of_gdb(tmp_path: Path, out: Path) -> None:
             behaves(run("check", out, "--json"), "out.steps")
 
     explore(ends_well)
+
+
+def test_a_float_beyond_its_field_costs_that_field(tmp_path: Path, out: Path) -> None:
+    path = tmp_path / "large.log"
+    path.write_text(PRINTED.replace("{1.5, 2}", "{1e40, 2}", 1))  # the largest F32 is 3.4e38
+    assert run("import", "gdb", path, "--probe", "native", "-o", out).code == 0
+    steps = [step for step in Table(out).plain(0, 4) if step is not None]
+    # what stands behind a forward is read at the next one's entry
+    assert [step["hidden_rms"] for step in steps[:2]] == [None, [1.5, 2]]

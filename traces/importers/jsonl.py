@@ -195,6 +195,9 @@ def _described(facts: dict[str, Any], seen: dict[str, Any], name: str) -> _Run:
                 words.add(key)
             else:
                 declared.append([key, "F64" if kind == "float" else "I64", *([[length]] if length else [])])
+    except FieldError as error:
+        raise TraceError(f"{name}: line 1: {error}") from None
+    try:
         fields.columns(declared)
     except FieldError as error:
         raise TraceError(f"{name}: what its lines hold makes no record: {error}") from None

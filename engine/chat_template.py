@@ -22,12 +22,12 @@ _BYTES = 512 << 20
 _CHARACTERS = 16 << 20  # no context is longer
 
 
-class TemplateFailed(Exception):  # noqa: N818 - what happened
+class TemplateError(Exception):
     """A template that raised an error, refused the conversation, or went beyond a limit; the message says which."""
 
 
 def rendered(template: str, variables: Mapping[str, Any]) -> str:
-    """What a Jinja template makes of variables, which are JSON values. Raises TemplateFailed."""
+    """What a Jinja template makes of variables, which are JSON values. Raises TemplateError."""
     asked = json.dumps({"template": template, "variables": dict(variables)})
     try:
         # -P: no module in the current folder is taken for one of Python's
@@ -36,9 +36,9 @@ def rendered(template: str, variables: Mapping[str, Any]) -> str:
         )
         answer = json.loads(done.stdout)
     except (subprocess.TimeoutExpired, ValueError):
-        raise TemplateFailed(f"it needs more than {SECONDS} s or {_BYTES >> 20} MiB") from None
+        raise TemplateError(f"it needs more than {SECONDS} s or {_BYTES >> 20} MiB") from None
     if "failed" in answer:
-        raise TemplateFailed(answer["failed"])
+        raise TemplateError(answer["failed"])
     return str(answer["text"])
 
 
@@ -90,7 +90,7 @@ def _to_json(value: Any, ensure_ascii: bool = False, **options: Any) -> str:
 
 
 def _raise_exception(message: str) -> NoReturn:
-    raise TemplateFailed(message)
+    raise TemplateError(message)
 
 
 def _strftime_now(pattern: str) -> str:

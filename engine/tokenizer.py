@@ -14,7 +14,7 @@ from typing import Any
 
 import tokenizers
 
-from engine.chat_template import TemplateFailed, rendered
+from engine.chat_template import TemplateError, rendered
 from engine.config import parse_json, read_json, read_text
 from engine.errors import EngineError
 
@@ -115,7 +115,7 @@ class Tokenizer:
         known: dict[str, Any] = {"tools": None, "documents": None, **self.special, **variables}
         try:
             prompt = rendered(self.template, {"messages": turns, "add_generation_prompt": True, **known})
-        except TemplateFailed as error:
+        except TemplateError as error:
             raise EngineError(
                 f"{self.template_place}: the chat template failed: {error}; do without it (--raw)"
             ) from None

@@ -322,11 +322,6 @@ class Table:
             yield Chunk(run, a, rows, bad, self._parsed(done, upto))
             a, done = b, upto
 
-    @property
-    def note_count(self) -> int:
-        """How many notes, and places where bytes were lost, the index has seen."""
-        return len(self._notes)
-
     def records(self, first: int, stop: int) -> Iterator[dict[str, Any] | None]:
         """Raw records (as Reader gives them) of steps [first, stop); None for a damaged one."""
         while first < stop:

@@ -173,9 +173,9 @@ def test_gdb_shows_no_orders_from_a_trace(tmp_path: Path) -> None:
     ],
 )
 def test_a_chat_template_without_end_ends(tmp_path: Path, template: str) -> None:
-    from engine.chat_template import TemplateFailed, rendered
+    from engine.chat_template import TemplateError, rendered
 
-    with pytest.raises(TemplateFailed, match="more than|too big"):
+    with pytest.raises(TemplateError, match="more than|too big"):
         rendered(template, {"messages": []})
 
 

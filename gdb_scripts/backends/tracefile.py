@@ -11,6 +11,7 @@ shape, and what was left out is a Lost.
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any, Container, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
@@ -22,10 +23,19 @@ _MEMORY = struct.Struct("<QH")
 _VARIABLE = struct.Struct("<iq")
 _LENGTH = struct.Struct("<H")
 _Shape = Tuple[int, ...]
+_NUMBERS = {"starttime", "tcreated", "tframes"}
+"""What is read of the target's status."""
 
 
 class TraceFileError(ValueError):
     """Not a trace file; the message says what is wrong."""
+
+
+def _hexadecimal(text: str) -> int:
+    """A number as the remote protocol writes it. Raises ValueError: int() would also take a sign, blanks and _."""
+    if re.fullmatch("[0-9a-fA-F]{1,16}", text) is None:
+        raise ValueError(text)
+    return int(text, 16)
 
 
 class Frame(NamedTuple):
@@ -58,17 +68,25 @@ class TraceFile:
         self._tracepoints: Set[int] = set()
         self.variables: Dict[int, str] = {}
         self.status: Dict[str, str] = {}
-        for line in data[len(MAGIC) : end].decode("latin-1").split("\n"):
-            word, _, rest = line.partition(" ")
-            if word == "R":
-                self._registers = int(rest, 16)
-            elif word == "status":
-                self.status = {key: value for key, _, value in (part.partition(":") for part in rest.split(";"))}
-            elif word == "tp" and rest.startswith("T"):
-                self._tracepoints.add(int(rest[1:].partition(":")[0], 16))
-            elif word == "tsv":
-                number, _, more = rest.partition(":")
-                self.variables[int(number, 16)] = bytes.fromhex(more.rpartition(":")[2]).decode("latin-1")
+        for number, line in enumerate(data[len(MAGIC) : end].decode("latin-1").split("\n"), 2):
+            try:
+                self._define(*line.split(" ", 1))
+            except ValueError:
+                raise TraceFileError("line %d of its head is damaged" % number) from None
+
+    def _define(self, word: str, rest: str = "") -> None:
+        """Take in one line of the head. Raises ValueError."""
+        if word == "R":
+            self._registers = _hexadecimal(rest)
+        elif word == "status":
+            self.status = {key: value for key, _, value in (part.partition(":") for part in rest.split(";"))}
+            for key in self.status.keys() & _NUMBERS:
+                _hexadecimal(self.status[key])
+        elif word == "tp" and rest.startswith("T"):
+            self._tracepoints.add(_hexadecimal(rest[1:].partition(":")[0]))
+        elif word == "tsv":
+            number, _, more = rest.partition(":")
+            self.variables[_hexadecimal(number)] = bytes.fromhex(more.rpartition(":")[2]).decode("latin-1")
 
     @classmethod
     def read(cls, path: str) -> "TraceFile":
@@ -91,13 +109,13 @@ class TraceFile:
     def overwritten(self) -> int:
         """Frames that a circular buffer gave up for newer ones."""
         created, kept = self.status.get("tcreated"), self.status.get("tframes")
-        return int(created, 16) - int(kept, 16) if created and kept else 0
+        return max(int(created, 16) - int(kept, 16), 0) if created and kept else 0
 
     def frames(self) -> Iterator[Union[Frame, Lost]]:
         """Every frame, oldest first, and what was damaged between them."""
         data, at = self._data, self._at
         shapes: Dict[int, _Shape] = {}
-        heads: Dict[int, bytes] = {}
+        places: Dict[bytes, int] = {}
         lost_from = -1
         while at + 2 <= len(data):
             if lost_from < 0 and data[at : at + 2] == b"\0\0":
@@ -108,12 +126,11 @@ class TraceFile:
                     yield Lost(at - lost_from)
                     lost_from = -1
                 frame, at, head = found
-                heads[frame.tracepoint] = head
+                places.setdefault(head, at)
                 yield frame
                 continue
             lost_from = at if lost_from < 0 else lost_from
-            places = [place for place in (data.find(head, at + 1) for head in heads.values()) if place >= 0]
-            at = min(places) if places else len(data)
+            at = _next_place(data, at + 1, places)
         if lost_from >= 0 or at < len(data):
             yield Lost(len(data) - (at if lost_from < 0 else lost_from))
 
@@ -129,8 +146,11 @@ class TraceFile:
         variables: Dict[int, int] = {}
         memory: Dict[int, bytes] = {}
         shape: List[int] = [size]
+        known = shapes.get(number)
         here = begin
         while here < end:
+            if known is not None and shape[-1:] != list(known[len(shape) - 1 : len(shape)]):
+                return None  # at once: damage may hold thousands of places that begin as a frame does
             kind = data[here]
             if kind == 0x56:  # V
                 if here + 13 > end:
@@ -156,6 +176,16 @@ class TraceFile:
         if here != end or shapes.setdefault(number, tuple(shape)) != tuple(shape):
             return None
         return Frame(number, variables, memory), end, data[at:begin]
+
+
+def _next_place(data: bytes, behind: int, places: Dict[bytes, int]) -> int:
+    """Where the next frame of a known head may stand, the data's end where none does. places: head -> its last place
+    found, kept because a search that finds nothing goes through the whole file."""
+    for head, place in places.items():
+        if place < behind:
+            found = data.find(head, behind)
+            places[head] = found if found >= 0 else len(data)
+    return min(places.values(), default=len(data))
 
 
 class FrameMemory(Memory):

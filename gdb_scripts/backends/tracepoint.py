@@ -223,8 +223,9 @@ class TracepointBackend(StopBackend):
             host.execute('tsave "%s"' % path)
             self._take(TraceFile.read(path))
         except (Absent, TraceFileError, OSError) as problem:
-            self._lost("the trace buffer could not be read: %s" % problem)
-            self._error("the trace buffer could not be read: %s" % problem)
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            self._lost("the trace buffer could not be read: %s" % why)
+            self._error("the trace buffer could not be read: %s" % why)
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(path)

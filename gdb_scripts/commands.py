@@ -19,7 +19,7 @@ from traces.writer import TraceError
 
 OLDEST_GDB = (12, 0)
 
-_NO_PROBE = "no probe; stepscope probe NAME"
+_NO_PROBE = "no probe; type: stepscope probe NAME"
 
 _scope = Microscope()
 
@@ -70,7 +70,7 @@ class RecordCommand(_Command):
 
     def do(self, words: List[str]) -> None:
         if len(words) != 1:
-            raise host.GdbError("stepscope record FILE")
+            raise host.GdbError("name one trace; type: stepscope record FILE")
         _scope.record(words[0])
 
 
@@ -89,7 +89,7 @@ class BackendCommand(_Command):
         others = [word for word in words[1:] if not word.isdecimal()]
         if words:
             if words[0] not in ("auto", "stop", "tracepoint") or others not in ([], ["circular"]):
-                raise host.GdbError("stepscope backend auto|stop|tracepoint [MB] [circular]")
+                raise host.GdbError("no such back-end; type: stepscope backend auto|stop|tracepoint [MB] [circular]")
             if len(sizes) + len(others) != len(words) - 1 or len(sizes) > 1:
                 raise host.GdbError("the buffer takes 1 to 4095 MB")
             _scope.choose(words[0], sizes[0] if sizes else DEFAULT_MB, bool(others))
@@ -150,7 +150,7 @@ class FollowCommand(_Command):
 
     def do(self, words: List[str]) -> None:
         if len(words) != 1:
-            raise host.GdbError("stepscope follow TRACE")
+            raise host.GdbError("name one trace; type: stepscope follow TRACE")
         _scope.baseline = Baseline(words[0])
         _scope.reconsider()
         cut = "" if _scope.baseline.complete else ", cut off: no END frame"
@@ -162,7 +162,7 @@ class ReplayCommand(_Command):
 
     def do(self, words: List[str]) -> None:
         if len(words) != 1:
-            raise host.GdbError("stepscope replay TRACE")
+            raise host.GdbError("name one trace; type: stepscope replay TRACE")
         began = time.monotonic()
         _scope.replay = Replay(words[0])
         replay = _scope.replay
@@ -184,11 +184,11 @@ class GotoCommand(_Command):
     def do(self, words: List[str]) -> None:
         replay = _scope.replay
         if replay is None:
-            raise host.GdbError("no trace is replayed; stepscope replay TRACE")
+            raise host.GdbError("no trace is replayed; type: stepscope replay TRACE")
         if not replay.steps:
             raise host.GdbError("the trace that is replayed has no steps")
         if len(words) != 1 or re.fullmatch("[0-9]{1,18}", words[0]) is None or int(words[0]) >= replay.steps:
-            raise host.GdbError("stepscope goto N, with N from 0 to %d" % (replay.steps - 1))
+            raise host.GdbError("no such step; type: stepscope goto N, with N from 0 to %d" % (replay.steps - 1))
         replay.position = int(words[0])
         found = list(replay.records(replay.position, replay.position + 1))
         if not found:
@@ -235,12 +235,12 @@ class BatchCommand(_Command):
     gdb's exit code is 1 after a stop by break-on or follow, or where the run ended earlier than the one followed; 2
     where a stepscope command was refused (the program is not run then), the program cannot be run, or the recording
     ended before it, as on a full disk; 3 where the probe saw no step, or nothing that break-on asks for could be
-    judged; else 0, whatever the program's own was.
+    judged; 4 where a field of the probe had no value at any hit; else 0, whatever the program's own was.
     """
 
     def do(self, words: List[str]) -> None:
         if words not in (["run"], ["continue"]):
-            raise host.GdbError("stepscope batch run|continue")
+            raise host.GdbError("say how to go on; type: stepscope batch run, or stepscope batch continue")
         if _scope.outcome != REFUSED:
             try:
                 host.run(words[0])
@@ -263,7 +263,7 @@ class _Prefix(host.Command):  # type: ignore[misc]
         """What gdb calls where no subcommand, or none that there is, stands behind."""
         if argument:
             _scope.outcome = REFUSED
-            raise host.GdbError("no command stepscope %s; help stepscope lists them" % argument.split()[0])
+            raise host.GdbError("no command stepscope %s; type: help stepscope" % argument.split()[0])
         host.run("help stepscope")
 
 

@@ -186,8 +186,10 @@ def forget_types() -> None:
 
 def convert(kind: Any) -> Type:
     """A gdb.Type as layout needs it."""
+    given = kind.unqualified()
     kind = kind.strip_typedefs().unqualified()
-    name = str(kind)
+    # a struct without a tag is known by its typedef alone
+    name = str(kind) if kind.name or not given.name else str(given.name)
     key = "%s/%d/%d" % (name, kind.code, kind.sizeof)
     if key not in _types or not kind.name:
         _types[key] = _converted(kind, name)

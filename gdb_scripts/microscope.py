@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any, Dict, List, Optional, Set
 
@@ -19,9 +20,9 @@ from traces.check import RuleResult
 from traces.fields import FINISH_NAMES, PHASE_NAMES
 from traces.rules import RULES
 
-FINE, STOPPED, REFUSED, UNDECIDED = 0, 1, 2, 3
+FINE, STOPPED, REFUSED, UNDECIDED, UNREAD = 0, 1, 2, 3, 4
 """What a batch ends with: nothing found, a break-on or follow stop, something asked for that could not be done, nothing
-seen that could be judged."""
+seen that could be judged, a field of the probe that never had a value."""
 
 
 class Microscope:
@@ -43,6 +44,7 @@ class Microscope:
         self._image: Any = None
         self._thread = 0
         self._told_threads = False
+        self._read: Set[str] = set()
 
     def use(self, name: str) -> None:
         """Choose a probe and set its hooks."""
@@ -50,13 +52,14 @@ class Microscope:
         chosen = probes.load(name) if layout is None else layout.probe
         self.off()
         self.probe, self._layout = chosen, layout
+        self._read.clear()
         self.session = Session(self.probe, None, _run_facts())
         self._start()
 
     def record(self, path: str) -> None:
         """From the next step on, write a trace."""
         if self.probe is None:
-            raise host.GdbError("choose a probe first: stepscope probe NAME (stepscope probe list shows them)")
+            raise host.GdbError("choose a probe first; type: stepscope probe NAME (stepscope probe list shows them)")
         _refuse_what_is_no_trace(path)
         if self.backend is not None:
             self.backend.begin_again()
@@ -109,7 +112,16 @@ class Microscope:
             judged = judging(session, self.break_on)
             if not session.steps or (self.break_on and not any(result.passed for result in judged.values())):
                 return UNDECIDED
+            unread = self._unread(session)
+            if unread:
+                host.say("stepscope: %s: had no value at any hit: %s" % (session.probe.path, ", ".join(unread)))
+                return UNREAD
         return self.outcome
+
+    def _unread(self, session: Session) -> List[str]:
+        """Fields that the probe names and no hit had: told when they were met, which a batch's reader may not see."""
+        told = {name.partition(".")[2] for _, name in self.backend.told_missing} if self.backend is not None else set()
+        return sorted(told - self._read - set(session.facts))
 
     def _process_over(self, session: Session, is_whole: bool, word: str = "ended") -> None:
         """The end of one process; what is asked of the steps is answered for it, unless it stands where they stopped
@@ -203,6 +215,7 @@ class Microscope:
             self._expect_one_thread(session)
         if self._described is not session and hit.hook.event == "forward":
             self._describe(session)
+        self._read.update(hit.values, hit.after)
         if hit.missing and self.backend is not None:
             group = {name: ("reads." if name in hit.hook.reads else "after.") + name for name in hit.missing}
             self.backend.tell_missing(hit.hook, {group[name]: absent for name, absent in hit.missing.items()})
@@ -311,12 +324,17 @@ def _count(value: int) -> str:
 def _refuse_what_is_no_trace(path: str) -> None:
     """Told when the command is typed, not when the first step comes."""
     target = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
-    if not path or os.path.isdir(path) or not os.access(target, os.W_OK):
-        raise host.GdbError("%s: cannot write a trace here" % (path or "''"))
+    if not path:
+        raise host.GdbError("the trace's name is empty; type: stepscope record FILE")
+    problem = errno.EISDIR if os.path.isdir(path) else 0 if os.path.exists(target) else errno.ENOENT
+    if not problem and not os.access(target, os.W_OK):
+        problem = errno.EACCES
+    if problem:
+        raise host.GdbError("%s: cannot write a trace here: %s" % (path, os.strerror(problem)))
     if os.path.exists(path) and os.path.getsize(path):
         with open(path, "rb") as file:
             if file.read(4) != b"STEP":
-                raise host.GdbError("%s: exists and is not a step trace; choose another name" % path)
+                raise host.GdbError("%s: exists and is not a step trace; choose another name or remove it" % path)
 
 
 def _run_facts() -> Dict[str, Any]:

@@ -31,7 +31,7 @@ class StopBackend:
     """Breakpoints for every hook of a probe.
 
     on_hit(hit) is called at each; it returns True to stop the program there. tell: one line for the user. lost(why):
-    steps will be missing from here on.
+    steps will be missing from here on. told_missing: (section, group.field) of what was told to have no value.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class StopBackend:
         self._seen: Tuple[Optional[Hook], List[Values]] = (None, [])
         self._dear = 0
         self._told_errors: Set[str] = set()
-        self._told_missing: Set[Tuple[str, str]] = set()
+        self.told_missing: Set[Tuple[str, str]] = set()
         self._unmatched: List[Hook] = []
         self.hits = 0
         self.timed_hits = 0
@@ -112,15 +112,15 @@ class StopBackend:
         """Which expressions of a hook mean nothing at its place."""
         if plan.unresolved and not host.has_variables(pc):
             self._error("%s: its debug information has no variables (-g1?); compile with -g" % self._key(hook))
-            self._told_missing.update((hook.section, name) for name in plan.unresolved)
+            self.told_missing.update((hook.section, name) for name in plan.unresolved)
             return
         self.tell_missing(hook, plan.unresolved)
 
     def tell_missing(self, hook: Hook, missing: Dict[str, Absent]) -> None:
         """One line for each group.field that has no value, at its first time."""
         for name, absent in missing.items():
-            if absent.why != NOT_MEASURED and (hook.section, name) not in self._told_missing:
-                self._told_missing.add((hook.section, name))
+            if absent.why != NOT_MEASURED and (hook.section, name) not in self.told_missing:
+                self.told_missing.add((hook.section, name))
                 place = "[%s] %s = %s" % written(self._probe, hook, name)
                 self._error("%s: %s: %s" % (self._probe.path, place, absent))
 

@@ -36,9 +36,11 @@ class Types:
 
     def convert(self, die: Die | None) -> Type:
         """A type's entry as layout needs it; None is void."""
-        die = stripped(die)
+        given, die = die, stripped(die)
         if die is None:
             return _VOID
+        if die.tag in _STRUCTS and not die.has("name"):
+            return self._struct(die, self.spelled(given))  # known by its typedef alone
         if die not in self._known:
             self._known[die] = self._converted(die)
         return self._known[die]

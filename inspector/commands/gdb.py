@@ -13,10 +13,11 @@ from typing import Any
 
 HELP = "start gdb on an engine with the scripts loaded"
 EPILOG = """\
-exit codes: with --batch 1 after a stop by --break-on or --follow, or where the run ends earlier than the followed one;
-2 where something was refused (the program is not run then) or the recording ended before the program, as on a full
-disk; 3 where the probe saw no step, or nothing that --break-on asks for could be judged; else 0, whatever the program's
-own was. Without --batch gdb's own; 2 where gdb cannot be started
+exit codes: with --batch 1 after a stop by --break-on or --follow, or where the run ends earlier than the followed
+one; 2 where something was refused (the program is not run then) or the recording ended before the program, as on a
+full disk; 3 where the probe saw no step, or nothing that --break-on asks for could be judged; 4 where a field of the
+probe had no value at any hit (misspelt, optimized out); else 0, whatever the program's own was. Without --batch gdb's
+own; 2 where gdb cannot be started
 
 examples:
   stepscope gdb --probe native --record run.steps -- ./engine MODEL --ids 1,2,3
@@ -118,10 +119,13 @@ def _expect_words(args: argparse.Namespace) -> None:
             raise UsageError(str(error)) from None
     if args.break_on and args.break_on not in ("any", "none"):
         chosen(args.break_on, None)
-    if args.follow and not os.path.isfile(args.follow):
-        raise UsageError(f"{args.follow}: no such trace")
+    if args.follow:
+        try:
+            open(args.follow, "rb").close()
+        except OSError as error:
+            raise UsageError(f"{args.follow}: cannot read: {error.strerror}") from None
     if args.program and _found(args.program[0]) is None:
-        raise UsageError(f"{args.program[0]}: no such program")
+        raise UsageError(f"{args.program[0]}: no such program; give its path, as in ./engine")
 
 
 def _expect_gdb(name: str) -> str:
@@ -130,15 +134,18 @@ def _expect_gdb(name: str) -> str:
 
     path = shutil.which(name)
     if path is None:
-        package = os.path.basename(name) if name in ("gdb", "gdb-multiarch") else "gdb"
-        raise UsageError(f"{name} is not installed; type: apt-get install {package}")
+        if name not in ("gdb", "gdb-multiarch"):
+            raise UsageError(f"{name}: no such program; --gdb takes gdb, gdb-multiarch or the path of one")
+        raise UsageError(f"{name} is not installed; type: apt-get install {name}")
     try:
         asked = subprocess.run(
             [path, "-nx", "-batch", "-ex", "python print('ready')"],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_SECONDS_TO_ANSWER,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{name}: does not start: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{name}: does not start: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{name}: does not answer in {_SECONDS_TO_ANSWER} s; name another with --gdb") from None
     if "ready" not in asked.stdout:
         raise UsageError(
             f"{name} has no Python; record with the plain back-end, a command file (stepscope probe plain) whose "

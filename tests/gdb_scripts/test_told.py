@@ -331,6 +331,59 @@ def test_a_batch_ends_with_3_where_nothing_could_be_judged(
     assert done.returncode == 3
 
 
+UNREAD = "had no value at any hit: "
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "unread"),
+    [
+        ("= token", "= tokn", "token_id"),
+        ("= st->cfg.n_layers\n[", "= st->n\n[", "n_layers"),
+        ("= n\n", "= n\nskip = st->warm\n", "skip"),
+        ("= n\n", "= n\naccumulated.attn_ms = st->t\n", "attn_ms"),
+        ("= n\n", "= n\nafter.hidden_rms = st->rms[:2]\nafter.logit = st->best\n", "hidden_rms, logit"),
+    ],
+)  # fmt: skip
+def test_a_batch_ends_with_4_where_a_field_was_never_read(
+    tmp_path: Path, spec: Path, was: str, now: str, unread: str
+) -> None:
+    assert was in SPEC
+    spec.write_text(SPEC.replace(was, now, 1))
+    commands = [f"stepscope probe {spec}", f"stepscope record {tmp_path / 'a.steps'}", "stepscope batch run"]
+    done = gdb(commands, compiled(tmp_path, ENGINE, "-g", "-O1"))
+    assert done.returncode == 4
+    assert told(done.stdout)[-1] == f"{spec}: {UNREAD}{unread}"
+    assert Table(tmp_path / "a.steps").complete
+
+
+def test_a_pointer_that_is_null_at_first_was_read(tmp_path: Path, spec: Path) -> None:
+    late = ENGINE.replace("forward(&st, 9, 3);", "forward(&st, 9, 3); double rms[2] = {1, 2}; st.rms = rms;")
+    assert late != ENGINE
+    spec.write_text(SPEC.replace("= n\n", "= n\nafter.hidden_rms = st->rms[:2]\n"))
+    done = gdb([f"stepscope probe {spec}", "stepscope batch run"], compiled(tmp_path, late, "-g", "-O1"))
+    assert told(done.stdout) == [f"{spec}: [forward] after.hidden_rms = st->rms[:2]: a null pointer"]
+    assert done.returncode == 0
+
+
+def test_a_rule_that_stops_it_comes_before_a_field_that_was_never_read(tmp_path: Path, spec: Path) -> None:
+    spec.write_text(SPEC.replace("= n\n", "= n - 1\nafter.logit = st->best\n"))
+    commands = [f"stepscope probe {spec}", "stepscope break-on KV03", "stepscope batch run"]
+    assert gdb(commands, compiled(tmp_path, ENGINE, "-g", "-O1")).returncode == 1
+
+
+def test_a_struct_without_a_tag_is_called_by_its_typedef(
+    tmp_path: Path, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ENGINE.replace("struct state {", "typedef struct {").replace("double *rms; };", "double *rms; } state_t;")
+    program = compiled(tmp_path, named.replace("struct state ", "state_t "), "-g", "-O1")
+    spec.write_text(SPEC.replace("= st->seq_len", "= st->len"))
+    line = "seq_before = st->len: state_t has no member len"
+    assert told(gdb([f"stepscope probe {spec}"], program).stdout) == [f"{spec}: [forward] {line}"]
+    assert cli.main(["probe", "verify", str(program), str(spec)]) == 1
+    assert "st->len" in (shown := capsys.readouterr().out)
+    assert "does not resolve: state_t has no member len" in shown
+
+
 def test_a_good_run_that_is_no_good(tmp_path: Path, spec: Path, good: Path) -> None:
     whole = good.read_bytes()
     last = whole.rindex(b"STEP", 0, whole.rindex(b"STEP"))

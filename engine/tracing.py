@@ -69,9 +69,9 @@ def record_generation(
     """Generate as `engine.loop.run_generation` does and write the trace to `path`.
 
     prompt_text: the text that the ids come from, for the request note. flush: "interval" or "step", as
-    TraceWriter's. Whatever ends the generation, the trace is closed: after Ctrl-C with finish "abort", after
-    an error with finish "error" (which is raised again). Raises EngineError as `generate` does and TraceError
-    where `path` cannot be written.
+    TraceWriter's. Whatever ends the generation, the trace is closed: with finish "abort" after Ctrl-C, and where
+    nobody reads any more what `on_text` writes (BrokenPipeError), with "error" after any other error; errors are
+    raised again. Raises EngineError as `generate` does and TraceError where `path` cannot be written.
     """
     settings = (sampler or SamplerSettings()).with_seed()
     stops, loop = stops or StopSettings(eos=model.defaults.eos), loop or LoopSettings()
@@ -111,6 +111,9 @@ def record_request(
     try:
         result = collect(steps, len(prompt_ids), stops, model.tokenizer, on_text)
         finish = result.finish
+    except BrokenPipeError:
+        finish = "abort"  # the generation was in order; whoever it was for has left
+        raise
     finally:
         if finish in ("abort", "error"):
             writer.note("finish", seq_id=seq_id, finish=finish)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from inspector import cli
 from inspector.text import token_text, visible
 from traces import frames, record
+from traces.table import Table
 
 DEMO = Path(__file__).parents[2] / "engine" / "demo"
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "restored-prefix.steps"
@@ -84,7 +86,7 @@ def test_several_traces_one_of_them_unreadable(tmp_path: Path, capsys: pytest.Ca
     ("words", "says"),
     [
         (["check", SAMPLE, "--select", "KV99"], "no rule KV99"),
-        (["check", SAMPLE, "--select", "KV01", "--ignore", "KV"], "no rule is left"),
+        (["check", SAMPLE, "--select", "KV01", "--ignore", "KV"], "leave no rule to check"),
         (["rule", "XX01"], "no rule XX01"),
         (["show", SAMPLE, "--steps", "a:b"], "A:B"),
         (["run"], "required"),
@@ -94,13 +96,13 @@ def test_several_traces_one_of_them_unreadable(tmp_path: Path, capsys: pytest.Ca
         (["run", "--prompt-ids", "1,999999"], "999999"),
         (["run", "-p", "a", "--no-trace", "-o", "x"], "--no-trace"),
         (["run", "--prompt-ids", "1", "--system", "x"], "--prompt-ids"),
-        (["run", "-p", "a", "--temperature", "1", "--top-p", "0"], "top_p"),
+        (["run", "-p", "a", "--temperature", "1", "--top-p", "0"], "--top-p is 0.0; it is above 0"),
         (["run", "-p", "a", "--top-k", "5"], "--top-k says nothing about greedy decoding; give a --temperature"),
         (["chat", "--min-p", "0.1"], "--min-p says nothing about greedy decoding"),
         # what cannot be is said before the model is looked for
-        (["run", "/nowhere", "-p", "a", "--temperature", "1", "--top-k", "-1"], "top_k is -1"),
+        (["run", "/nowhere", "-p", "a", "--temperature", "1", "--top-k", "-1"], "--top-k is -1"),
         (["run", "-p", "a", "--temperature", "nan"], "temperature"),
-        (["run", "-p", "a", "--max-new-tokens", "-1"], "max_new_tokens"),
+        (["run", "-p", "a", "--max-new-tokens", "-1"], "--max-new-tokens is -1"),
         (["run", "/nowhere", "-p", "a"], "/nowhere"),
         (["run", "--prompt-file", "/nowhere.txt"], "/nowhere.txt"),
         (["run", "-p", "a", "--live"], "terminal"),
@@ -117,18 +119,18 @@ def test_several_traces_one_of_them_unreadable(tmp_path: Path, capsys: pytest.Ca
         (["run", "-p", "a", "--loop", "naive", "--prefill-chunk", "3"], "cached or speculative or batched"),
         (["run", "-p", "a", "--loop", "naive", "--kv-dtype", "int8"], "goes with cached or speculative"),
         (["run", "-p", "a", "--loop", "speculative", "--n-keep", "3"], "goes with cached"),
-        (["run", "-p", "a", "--loop", "speculative", "--draft-k", "65"], "draft_k is 65; it is from 1 to 64"),
+        (["run", "-p", "a", "--loop", "speculative", "--draft-k", "65"], "--draft-k is 65; it is from 1 to 64"),
         (["run", "-p", "a", "--loop", "speculative", "--draft-k", "30", "--context", "25"], "draft at most 24"),
         (["run", "-p", "a", "--loop", "speculative", "--draft-model", "/nowhere"], "/nowhere"),
         (["run", "-p", "a", "--context", "9999"], "use at most 2048"),
         (["run", "-p", "a", "--context", "5"], "the context holds 5"),
         (["run", "-p", "a", "-p", "b", "--context", "5"], "the context holds 5"),
         (["run", "-p", "a", "--context", "30", "--n-keep", "29"], "keep at most 28"),
-        (["run", "-p", "a", "--prefill-chunk", "0"], "prefill_chunk is 0"),
+        (["run", "-p", "a", "--prefill-chunk", "0"], "--prefill-chunk is 0"),
         (["run", "--prompts-file", "/nowhere.txt"], "/nowhere.txt"),
         (["run", "--prompts-file", "/dev/null"], "prompt is empty"),
         (["import", "jsonl", "/nowhere.jsonl"], "/nowhere.jsonl"),
-        (["nonsense"], "invalid choice"),
+        (["nonsense"], "is not one of"),
     ],
 )
 def test_words_that_do_not_fit(
@@ -300,6 +302,50 @@ def test_ctrl_c_before_a_verb_begins_ends_quietly() -> None:
     code = "import inspector.cli as cli\ndef parser(): raise KeyboardInterrupt\ncli.parser = parser; exit(cli.main())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True)
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+PRESSED = """
+import os, signal, sys
+class Press:
+    def find_spec(self, name, path=None, target=None):
+        if name == "inspector.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Press())
+import inspector.__main__
+inspector.__main__.program()
+"""
+
+
+def test_ctrl_c_while_the_command_line_is_imported_ends_quietly() -> None:
+    done = subprocess.run([sys.executable, "-c", PRESSED], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_the_package_is_the_command_line() -> None:
+    done = subprocess.run([sys.executable, "-m", "inspector", "rule", "KV01"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout[:4]) == (0, "KV01")
+
+
+def test_a_run_whose_reader_left_was_left_not_wrong(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "inspector", "run", "-p", "Count to ten", "-o", "a.steps"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+    table = Table(tmp_path / "a.steps")
+    assert [note["finish"] for _, note in table.notes() if note["kind"] == "finish"] == ["abort"]
+    assert table.complete
+
+
+def test_a_name_that_is_no_text_is_whole_in_json(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    Path(os.fsdecode(folder), "config.json").write_bytes((DEMO / "config.json").read_bytes())
+    words = [os.fsencode(sys.executable), b"-m", b"inspector", b"floor", folder, b"--bandwidth", b"10GB", b"--json"]
+    done = subprocess.run(words, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert os.fsencode(json.loads(done.stdout)["model"]) == b"caf\xe9"
 
 
 def test_the_module_as_a_program_has_the_same_errors(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from engine.errors import EngineError
+from traces.frames import json_kind
 
 ARCHITECTURES = (
     "LlamaForCausalLM",
@@ -172,7 +173,7 @@ def parse_json(place: str | Path, text: str) -> dict[str, Any]:
     except ValueError:
         raise EngineError(f"{place}: holds a number of thousands of digits; download it again") from None
     if not isinstance(value, dict):
-        raise EngineError(f"{place}: holds a JSON {type(value).__name__}, not an object; download it again")
+        raise EngineError(f"{place}: holds {json_kind(value)}, not an object; download it again")
     return value
 
 
@@ -253,22 +254,26 @@ def _check_advice(path: Path, name: str, value: Any) -> None:
     else:
         is_right, wanted = value == 0 or is_number(value), f"0 or {NUMBER_WORDS}"
     if not is_right:
-        raise EngineError(f"{path}: {name} is {value!r}; it is {wanted}")
+        raise EngineError(f"{path}: {name} is {spelled(value)}; it is {wanted}")
 
 
 def _eos_ids(path: Path, value: Any) -> tuple[int, ...]:
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if not all(isinstance(i, int) and not isinstance(i, bool) for i in ids):
-        raise EngineError(f"{path}: eos_token_id is {value!r}; it is a token id or a list of them")
+        raise EngineError(f"{path}: eos_token_id is {spelled(value)}; it is a token id or a list of them")
     return tuple(ids)
 
 
 def _architecture(source: _Entries) -> str:
     named = source.values.get("architectures")
-    architecture = named[0] if isinstance(named, list) and named else None
-    if architecture not in ARCHITECTURES:
-        raise source.error(f"architecture {architecture!r} is not supported; supported: {', '.join(ARCHITECTURES)}")
-    return str(architecture)
+    if named is None:
+        raise source.error("architectures is missing; download the file again")
+    architecture = named[0] if isinstance(named, list) and named else named
+    if not isinstance(architecture, str) or architecture not in ARCHITECTURES:
+        raise source.error(
+            f"architecture {spelled(architecture)} is not supported; supported: {', '.join(ARCHITECTURES)}"
+        )
+    return architecture
 
 
 def _refuse_unsupported(source: _Entries) -> None:
@@ -276,14 +281,14 @@ def _refuse_unsupported(source: _Entries) -> None:
     if quantised is not None:
         method = quantised.get("quant_method") if isinstance(quantised, dict) else quantised
         raise source.error(
-            f"quantization_config {method!r} is not supported; use float32, float16 or bfloat16 weights, or GGUF"
+            f"quantization_config {spelled(method)} is not supported; use float32, float16 or bfloat16 weights, or GGUF"
         )
     activation = source.values.get("hidden_act", "silu")
     if activation != "silu":
-        raise source.error(f"hidden_act {activation!r} is not supported; supported: silu")
+        raise source.error(f"hidden_act {spelled(activation)} is not supported; supported: silu")
     dtype = source.values.get("dtype", source.values.get("torch_dtype"))
     if dtype not in (None, "float32", "float16", "bfloat16", "auto"):
-        raise source.error(f"dtype {dtype!r} is not supported; supported: float32, float16, bfloat16")
+        raise source.error(f"dtype {spelled(dtype)} is not supported; supported: float32, float16, bfloat16")
 
 
 def _windows(source: _Entries, architecture: str, n_layers: int) -> tuple[int | None, ...]:
@@ -306,7 +311,7 @@ def _windows(source: _Entries, architecture: str, n_layers: int) -> tuple[int | 
     for layer, kind in enumerate(kinds):
         if kind not in ("full_attention", "sliding_attention"):
             raise source.error(
-                f"layer {layer} is {kind!r}; supported kinds of layers: full_attention, sliding_attention"
+                f"layer {layer} is {spelled(kind)}; supported kinds of layers: full_attention, sliding_attention"
             )
     if "sliding_attention" not in kinds:
         return ()
@@ -325,7 +330,7 @@ def _experts(source: _Entries, n_layers: int) -> ExpertSettings | None:
     every = source.count("decoder_sparse_step", default=1)
     dense = source.values.get("mlp_only_layers") or []
     if not isinstance(dense, list):
-        raise source.error(f"mlp_only_layers is {dense!r}; it is a list of layers")
+        raise source.error(f"mlp_only_layers is {spelled(dense)}; it is a list of layers")
     layers = frozenset(layer for layer in range(every - 1, n_layers, every) if layer not in dense)
     if not layers:
         return None
@@ -350,14 +355,16 @@ def _head_dim(source: _Entries, architecture: str, hidden_size: int, n_heads: in
 def _rope(source: _Entries) -> RopeSettings:
     said = source.values.get("rope_parameters") or source.values.get("rope_scaling") or {}
     if not isinstance(said, dict):
-        raise source.error(f"the RoPE settings are {said!r}, not an object")
+        raise source.error(f"the RoPE settings are {spelled(said)}, not an object")
     scaling = _Entries(source.path, said)
     kind = said.get("rope_type", said.get("type", "default"))
     if kind not in ROPE_TYPES:
-        raise source.error(f"RoPE type {kind!r} is not supported; supported: {', '.join(ROPE_TYPES)}")
+        raise source.error(f"RoPE type {spelled(kind)} is not supported; supported: {', '.join(ROPE_TYPES)}")
     partial = said.get("partial_rotary_factor", source.values.get("partial_rotary_factor"))
     if partial not in (None, 1, 1.0):
-        raise source.error(f"partial_rotary_factor {partial!r} is not supported; every pair of a head is rotated")
+        raise source.error(
+            f"partial_rotary_factor {spelled(partial)} is not supported; every pair of a head is rotated"
+        )
     theta = scaling.number("rope_theta", default=source.number("rope_theta", default=10000.0))
     if kind == "default":
         return RopeSettings(theta)
@@ -387,19 +394,19 @@ class _Entries:
     def count(self, name: str, default: int | None = None) -> int:
         value = self._value(name, default)
         if not is_count(value) and not (value == 0 == default and not isinstance(value, bool)):
-            raise self.error(f"{name} is {_short(value)}; it is {COUNT_WORDS}")
+            raise self.error(f"{name} is {spelled(value)}; it is {COUNT_WORDS}")
         return int(value)
 
     def number(self, name: str, default: float | None = None) -> float:
         value = self._value(name, default)
         if not is_number(value):
-            raise self.error(f"{name} is {_short(value)}; it is {NUMBER_WORDS}")
+            raise self.error(f"{name} is {spelled(value)}; it is {NUMBER_WORDS}")
         return float(value)
 
     def flag(self, name: str) -> bool:
         value = self._value(name, False)
         if not isinstance(value, bool):
-            raise self.error(f"{name} is {value!r}; it is true or false")
+            raise self.error(f"{name} is {spelled(value)}; it is true or false")
         return value
 
     def _value(self, name: str, default: Any) -> Any:
@@ -411,7 +418,7 @@ class _Entries:
         return value
 
 
-def _short(value: Any) -> str:
-    """An entry as Python spells it; of a number with hundreds of digits the beginning."""
-    spelled = repr(value)
-    return spelled if len(spelled) <= 60 else f"{spelled[:60]}…"
+def spelled(value: Any) -> str:
+    """An entry as its file spells it; of a long one the beginning."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}…"

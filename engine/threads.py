@@ -28,7 +28,7 @@ def settle_threads(asked: int | None, model: Path) -> None:
 def limit_threads(n: int) -> None:
     """Let products use at most `n` threads from now on. Raises EngineError for fewer than one."""
     if n < 1:
-        raise EngineError(f"{n} threads cannot compute; give at least 1")
+        raise EngineError(f"threads is {n}; it is 1 or more")
     threadpoolctl.threadpool_limits(n, user_api="blas")
 
 

@@ -86,13 +86,24 @@ def load(path: str) -> Layout:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise probe.ProbeError("%s: is not a frozen layout; stepscope probe layout writes one" % path)
     if data.get("version") != VERSION:
-        raise probe.ProbeError("%s: is of version %s; this reads %d" % (path, data.get("version"), VERSION))
+        raise probe.ProbeError(
+            "%s: is of version %s, this stepscope reads %d; write it again with stepscope probe layout"
+            % (path, json.dumps(data.get("version")), VERSION)
+        )
     try:
         return _read(path, data)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, probe.ProbeError):
             raise
-        raise probe.ProbeError("%s: is damaged (%s: %s)" % (path, type(error).__name__, error)) from None
+        raise probe.ProbeError(
+            "%s: is damaged: %s; write it again with stepscope probe layout" % (path, _what_is_wrong(error))
+        ) from None
+
+
+def _what_is_wrong(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return "%s is missing" % error.args[0]
+    return str(error) if type(error) is ValueError else "an entry is of another kind than it has to be"
 
 
 def _read(path: str, data: Dict[str, Any]) -> Layout:

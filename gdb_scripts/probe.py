@@ -116,7 +116,10 @@ def find(name: str) -> str:
         return name
     path = os.path.join(PROBES, name + ".ini")
     if not os.path.exists(path):
-        raise ProbeError("no probe %r; shipped are %s, or give the path of an .ini file" % (name, ", ".join(shipped())))
+        raise ProbeError(
+            "no probe %r; those that come with stepscope are %s, or give the path of an .ini file"
+            % (name, ", ".join(shipped()))
+        )
     return path
 
 
@@ -133,8 +136,8 @@ def load(name: str) -> Probe:
             return read(file.read(), path)
     except OSError as error:
         raise ProbeError("%s: cannot read: %s" % (path, error.strerror)) from None
-    except UnicodeDecodeError:
-        raise ProbeError("%s: not UTF-8 text" % path) from None
+    except UnicodeDecodeError as error:
+        raise ProbeError("%s: not UTF-8 text at byte %d" % (path, error.start)) from None
 
 
 def read(text: str, path: str) -> Probe:
@@ -146,7 +149,7 @@ def read(text: str, path: str) -> Probe:
     try:
         parser.read_string(text)
     except configparser.Error as error:
-        raise ProbeError("%s: %s" % (path, str(error).replace("\n", " "))) from None
+        raise ProbeError("%s: %s" % (path, _misspelt(error, text.splitlines()))) from None
     if "probe" not in parser:
         raise ProbeError("%s: has no [probe] section" % path)
     for name in parser.sections():
@@ -168,6 +171,22 @@ def read(text: str, path: str) -> Probe:
         hooks,
         head.words,
     )
+
+
+def _misspelt(error: configparser.Error, lines: List[str]) -> str:
+    """What is wrong with the text of a probe's file, and in which line."""
+    if isinstance(error, configparser.MissingSectionHeaderError):
+        return "line %d: %r stands before the first [section]" % (error.lineno, error.line.strip())
+    if isinstance(error, configparser.DuplicateOptionError):
+        return "line %d: [%s] has %s twice" % (error.lineno or 0, error.section, error.option)
+    if isinstance(error, configparser.DuplicateSectionError):
+        return "line %d: a second [%s]; give it a word behind its name, as in [%s two]" % (
+            error.lineno or 0, error.section, error.section,
+        )  # fmt: skip
+    if isinstance(error, configparser.ParsingError):
+        number = error.errors[0][0]
+        return "line %d: %r is no KEY = VALUE" % (number, lines[number - 1].strip())
+    return str(error).replace("\n", " ")
 
 
 class _Section:

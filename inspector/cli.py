@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 FINE, NO, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -81,7 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     try:
         _settle_streams()
-        args = parser().parse_args(_joined(sys.argv[1:] if argv is None else list(argv)))
+        args, unknown = parser().parse_known_args(_joined(sys.argv[1:] if argv is None else list(argv)))
+        if unknown:  # argparse itself would blame, and point to, the whole command line
+            return complain(f"{unknown[0]}: not known here; see stepscope {args.verb} --help")
         return _run(args)
     except BrokenPipeError:
         # what reads us closed the pipe (`| head`): nothing more to say, also not at interpreter exit
@@ -185,11 +187,34 @@ class _Version(argparse.Action):
 
 
 class _Words(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """As argparse says it, but for what a terminal would obey in the words that were typed."""
-        from inspector.text import shortened, visible
+    """Words that cannot be taken end as one line, like everything else, that says where to read on."""
 
-        super().error(shortened(visible(message, keep_newlines=True), _LONGEST_LINE))
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.register("type", int, _whole_number)
+        self.register("type", float, _number)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(complain(f"{message.removeprefix('argument ')}; see {self.prog} --help"))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """argparse calls this for `choices`, and has no other way to say them in words."""
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"{value!r} is not one of {', '.join(map(str, action.choices))}")
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -214,7 +239,7 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.configure(sub)
-        sub.set_defaults(run=module.run)
+        sub.set_defaults(run=module.run, verb=verb)
     return whole
 
 

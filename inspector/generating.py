@@ -95,7 +95,11 @@ def open_model(args: argparse.Namespace) -> Model:
 
 
 def about_model(args: argparse.Namespace, error: EngineError) -> str:
-    """What went wrong, with the model it went wrong with: an error met while generating names no file."""
+    """What went wrong, in the command line's words: a setting by its flag, and the model it went wrong with, since an
+    error met while generating names no file."""
+    name, _, rest = str(error).partition(" ")
+    if name in vars(args) and rest.startswith("is "):
+        return f"--{name.replace('_', '-')} {rest}"
     return str(error) if args.model is None or args.model in str(error) else f"{args.model}: {error}"
 
 

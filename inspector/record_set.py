@@ -156,7 +156,7 @@ def _expanded(word: str) -> Iterator[str]:
             raise UsageError(f"{word}: holds both sides; give it alone, without --against")
         found = sides[0] if sides else []
     if not found:
-        raise UsageError(f"{word}: holds no traces (*.steps, *.jsonl)")
+        raise UsageError(f"{word}: holds no traces (*.steps, *.jsonl); name the traces, or another folder")
     yield from found
 
 

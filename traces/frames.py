@@ -58,6 +58,12 @@ def json_text(value: Any) -> str:
         return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
 
 
+def json_kind(value: Any) -> str:
+    """What a value read from JSON is, for a message: `a list`, `null`."""
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None

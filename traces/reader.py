@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Op
 
 from traces import fields, frames
 from traces.fields import Column, FieldError
-from traces.frames import HEADER_SIZE, Header
+from traces.frames import HEADER_SIZE, Header, json_text
 from traces.writer import TraceError
 
 Read = Callable[[int, int], bytes]
@@ -162,12 +162,14 @@ class Decoder:
     def __init__(self, run: Dict[str, Any], path: str) -> None:
         """Raises TraceError where the RUN object is not one this version can read."""
         if run.get("format") not in (None, fields.FORMAT):
-            raise TraceError("%s: a %r file, not a step trace" % (path, run.get("format")))
+            raise TraceError(
+                '%s: not a step trace: its format is %s, not "%s"' % (path, json_text(run.get("format")), fields.FORMAT)
+            )
         version = run.get("version", fields.VERSION)
         if not isinstance(version, int) or isinstance(version, bool) or version > fields.VERSION:
             raise TraceError(
-                "%s: written in version %r of the format, this stepscope reads up to %d; update stepscope"
-                % (path, version, fields.VERSION)
+                "%s: written in version %s of the format, this stepscope reads up to %d; update stepscope"
+                % (path, json_text(version), fields.VERSION)
             )
         try:
             self.columns: List[Column] = fields.columns(run.get("fields"))

@@ -229,10 +229,15 @@ def _old_name(name: str) -> str:
 
 
 def _mapped(path: str) -> mmap.mmap:
-    mode = os.stat(path).st_mode
-    if not stat.S_ISREG(mode):  # opening a pipe would wait for a writer
-        raise NotElf(f"{path}: is {'a directory' if stat.S_ISDIR(mode) else 'not a regular file'}")
-    with open(path, "rb") as file:
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for a writer
+            what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise NotElf(f"{path}: cannot read: it is {what}")
+        file = open(path, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise BinaryError(f"{path}: cannot read: {error.strerror}") from None
+    with file:
         start = file.read(20)
         if start[:4] != b"\x7fELF":
             what = "is empty" if not start else "a script; give the program it starts" if start[:2] == b"#!" else ""
@@ -250,7 +255,6 @@ def damage_is_said(path: str) -> Iterator[None]:
     except RecursionError:
         raise Damaged(f"{path}: is damaged: its types contain themselves") from None
     except Exception as error:  # noqa: BLE001
-        words = " ".join(str(error).split())[:120]
         raise Damaged(
-            f"{path}: is damaged ({type(error).__name__}{': ' * bool(words)}{words}); copy it again"
-        ) from None
+            f"{path}: is damaged: its headers or debug information contradict each other; copy it again"
+        ) from error

@@ -76,7 +76,7 @@ def chosen(select: str | None, ignore: str | None) -> list[Rule]:
     wanted = matching(select) if select is not None else set(RULES)
     wanted -= matching(ignore) if ignore is not None else set()
     if not wanted:
-        raise UsageError("no rule is left to check")
+        raise UsageError("--select and --ignore leave no rule to check; ignore fewer")
     return [rule for code, rule in RULES.items() if code in wanted]
 
 

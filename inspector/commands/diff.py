@@ -99,7 +99,7 @@ def _fail_on(words: str) -> list[str]:
     chosen = words.replace(",", " ").split()
     wrong = [word for word in chosen if word not in FAIL_ON]
     if wrong or not chosen:
-        raise UsageError(f"--fail-on takes {', '.join(FAIL_ON)}, not {wrong[0] if wrong else 'nothing'!r}")
+        raise UsageError(f"--fail-on takes {', '.join(FAIL_ON)}, not {repr(wrong[0]) if wrong else 'nothing'}")
     return chosen
 
 

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inspector.generating import about_model
+
 if TYPE_CHECKING:
     from engine.config import ModelConfig
     from engine.floor import Floor
@@ -70,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         report = figures(args)
     except EngineError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(about_model(args, error)) from None
     for line in [json_text(report)] if args.json else lines(report):
         print(line)
     return 0

@@ -119,7 +119,9 @@ def _write(text: str, path: str | None) -> None:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{path}: exists; remove it or choose another name") from None
+        raise UsageError(f"{path}: exists; choose another name or remove it") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot write: {error.strerror}") from None
 
 
 def _verify(args: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ examples:
   stepscope run MODEL -p "Count to ten" -p "Name three months"    both together, batched
 """
 _INTERRUPTED = 130
-_PROMPT_CHARACTERS = 16 << 20  # no context is longer, and /dev/zero has an end
+_MOST_BYTES = 16 << 20  # no context is longer, and /dev/zero has no end
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -197,13 +197,19 @@ def _read(name: str) -> str:
     """The text of a file, - for standard input."""
     from inspector.cli import UsageError
 
-    if name == "-":
-        return sys.stdin.read(_PROMPT_CHARACTERS)
     try:
-        with open(name, encoding="utf-8") as file:
-            return file.read(_PROMPT_CHARACTERS)
+        if name == "-":
+            text = sys.stdin.read(_MOST_BYTES + 1)
+        else:
+            with open(name, "rb") as file:
+                text = file.read(_MOST_BYTES + 1).decode().replace("\r\n", "\n")
+    except OSError as error:
+        raise UsageError(f"{name}: cannot read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: not UTF-8 text (byte {error.start})") from None
+        raise UsageError(f"{name}: not UTF-8 text at byte {error.start}; save it as UTF-8") from None
+    if len(text) > _MOST_BYTES:
+        raise UsageError(f"{name}: longer than {_MOST_BYTES >> 20} MiB, and so than any model's context; shorten it")
+    return text
 
 
 def _prompt(args: argparse.Namespace, model: Model, prompt: str | None) -> tuple[str | None, list[int]]:

@@ -153,17 +153,18 @@ def test_which_layers_slide(
     [
         (
             {"architectures": ["GPT2LMHeadModel"]},
-            "'GPT2LMHeadModel' is not supported; supported: Llama.*Mistral.*Qwen2.*Qwen3.*Qwen3Moe.*Qwen3VL",
+            '"GPT2LMHeadModel" is not supported; supported: Llama.*Mistral.*Qwen2.*Qwen3.*Qwen3Moe.*Qwen3VL',
         ),
-        ({"architectures": ...}, "architecture None is not supported"),
-        ({"quantization_config": {"quant_method": "gptq"}}, "quantization_config 'gptq' is not supported"),
-        ({"dtype": "float8_e4m3fn"}, "dtype 'float8_e4m3fn' is not supported; supported: float32"),
-        ({"dtype": ..., "torch_dtype": "int8"}, "dtype 'int8' is not supported"),
-        ({"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported"),
-        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, "RoPE type 'yarn' is not supported"),
+        ({"architectures": ...}, "architectures is missing; download the file again"),
+        ({"architectures": []}, r"architecture \[\] is not supported"),
+        ({"quantization_config": {"quant_method": "gptq"}}, 'quantization_config "gptq" is not supported'),
+        ({"dtype": "float8_e4m3fn"}, 'dtype "float8_e4m3fn" is not supported; supported: float32'),
+        ({"dtype": ..., "torch_dtype": "int8"}, 'dtype "int8" is not supported'),
+        ({"hidden_act": "gelu"}, 'hidden_act "gelu" is not supported'),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, 'RoPE type "yarn" is not supported'),
         (
             {"rope_scaling": {"type": "dynamic"}, "rope_parameters": ...},
-            "RoPE type 'dynamic' is not supported",
+            'RoPE type "dynamic" is not supported',
         ),
         ({"rope_parameters": {"rope_type": "llama3"}}, "factor is missing"),
         ({"rope_parameters": 3}, "RoPE settings are 3"),
@@ -174,16 +175,16 @@ def test_which_layers_slide(
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5 is not supported"),
         (
             {"layer_types": ["full_attention", "chunked_attention"] * 2},
-            "layer 1 is 'chunked_attention'; supported kinds of layers: full_attention, sliding",
+            'layer 1 is "chunked_attention"; supported kinds of layers: full_attention, sliding',
         ),
         ({"layer_types": ["full_attention"]}, "layer_types is not a list of 4 kinds"),
         ({"layer_types": "full_attention"}, "layer_types is not a list of 4 kinds"),
         ({"layer_types": ["sliding_attention"] * 4, "sliding_window": ...}, "sliding_window is missing"),
         ({"vocab_size": ...}, "vocab_size is missing"),
-        ({"vocab_size": "many"}, "vocab_size is 'many'"),
+        ({"vocab_size": "many"}, 'vocab_size is "many"'),
         ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
         ({"hidden_size": -96}, "hidden_size is -96"),
-        ({"rms_norm_eps": "small"}, "rms_norm_eps is 'small'"),
+        ({"rms_norm_eps": "small"}, 'rms_norm_eps is "small"'),
         ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1"),
         ({"num_key_value_heads": 4}, "6 is not a multiple of num_key_value_heads 4"),
         (
@@ -194,9 +195,9 @@ def test_which_layers_slide(
         # numbers that Python holds and float32, or any model, does not
         ({"hidden_size": 10**13}, "hidden_size is 10000000000000; it is a whole number above zero, at most 10"),
         ({"rms_norm_eps": 10**400}, "rms_norm_eps is 10{59}….*from 1e-30 to 1e30"),
-        ({"rms_norm_eps": float("inf")}, "rms_norm_eps is inf"),
+        ({"rms_norm_eps": float("inf")}, "rms_norm_eps is Infinity"),
         ({"rope_parameters": {"rope_theta": 1e-300}}, "rope_theta is 1e-300"),
-        ({"rope_parameters": {"rope_theta": float("nan")}}, "rope_theta is nan"),
+        ({"rope_parameters": {"rope_theta": float("nan")}}, "rope_theta is NaN"),
     ],
 )
 def test_what_cannot_be_computed_is_refused(
@@ -211,7 +212,7 @@ def test_what_cannot_be_computed_is_refused(
     ("content", "says"),
     [
         (b'{"a": 1,\n "b"', "bad JSON at line 2"),
-        (b"[1, 2]", "holds a JSON list"),
+        (b"[1, 2]", "holds a list, not an object"),
         (b"\xff\xfe", "not UTF-8"),
         (b"", "bad JSON at line 1"),
         (b"[" * 100_000, "nested too deeply"),

@@ -175,5 +175,5 @@ def test_threads() -> None:
     assert threads_in_use() == 2
     settle_threads(None, DEMO_MODEL)
     assert threads_in_use() == 1
-    with pytest.raises(EngineError, match="0 threads cannot compute; give at least 1"):
+    with pytest.raises(EngineError, match="threads is 0; it is 1 or more"):
         settle_threads(0, ORACLE)

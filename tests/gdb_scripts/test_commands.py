@@ -115,8 +115,8 @@ def test_replay_and_goto_need_no_process(tmp_path: Path) -> None:
 def test_a_word_that_is_no_command_and_none_at_all() -> None:
     done = gdb(["stepscope", "stepscope where", "stepscope brake-on any", "stepscope break none"])
     assert "stepscope break-on -- Stop the program at the step that breaks a rule" in done.stdout
-    assert "\nno probe; stepscope probe NAME\n" in done.stdout
-    assert "no command stepscope brake-on; help stepscope lists them" in done.stderr
+    assert "\nno probe; type: stepscope probe NAME\n" in done.stdout
+    assert "no command stepscope brake-on; type: help stepscope" in done.stderr
     assert done.stdout.endswith("break on nothing\n")
 
 
@@ -174,7 +174,7 @@ def test_off_ends_the_trace_and_the_program_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("commands", "words"),
     [
-        (["stepscope probe nothing"], "no probe 'nothing'; shipped are"),
+        (["stepscope probe nothing"], "no probe 'nothing'; those that come with stepscope are"),
         (["stepscope record a.steps"], "choose a probe first"),
         (
             ["stepscope probe native", "stepscope record /nowhere/a.steps"],

@@ -118,7 +118,7 @@ def test_names_of_functions(name: str) -> None:
 
 
 def test_a_name_that_is_no_probe_gets_the_choices(tmp_path: Path) -> None:
-    with pytest.raises(probe.ProbeError, match="no probe 'x'; shipped are .*native"):
+    with pytest.raises(probe.ProbeError, match="no probe 'x'; those that come with stepscope are .*native"):
         probe.load("x")
     with pytest.raises(probe.ProbeError, match="cannot read"):
         probe.load(str(tmp_path / "x.ini"))

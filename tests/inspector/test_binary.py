@@ -245,7 +245,7 @@ def test_without_debug_information(tmp_path: Path) -> None:
     subprocess.run(["strip", str(program)], check=True)
     with pytest.raises(Stripped, match="is stripped"):
         open_binary(str(program))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(BinaryError, match="missing: cannot read: No such file or directory"):
         open_binary(str(tmp_path / "missing"))
     subprocess.run(["gcc", "-g", "-c", "program.c"], cwd=tmp_path, check=True)
     with pytest.raises(NotElf, match="not linked"):

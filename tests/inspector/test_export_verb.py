@@ -69,7 +69,7 @@ def test_a_part_of_the_steps(tmp_path: Path) -> None:
         (["--to", "perfetto", "-o", "nowhere/a.pf"], "nowhere/a.pf: cannot write: No such file or directory"),
         (["--to", "csv", "-o", "/dev/full"], "/dev/full: cannot write: No space left on device"),
         (["--to", "perfetto", "-o", "/dev/full"], "/dev/full: cannot write: No space left on device"),
-        (["--to", "pdf"], "invalid choice"),
+        (["--to", "pdf"], "is not one of"),
     ],
 )
 def test_words_that_do_not_fit(

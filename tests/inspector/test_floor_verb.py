@@ -106,7 +106,7 @@ def test_stored_sizes_of_weights_that_are_not_all_there(tmp_path: Path, capsys: 
         (["--bandwidth", "0GB/s"], "--bandwidth is '0GB'"),
         (["--weights", "4.4 parsecs"], "--weights is '4.4 parsecs'"),
         (["--dtype", "stored"], "no weights are here to be stored; name a --dtype, or --weights"),
-        (["--threads", "0"], "0 threads cannot compute"),
+        (["--threads", "0"], "--threads is 0"),
         (["--context", str(10**13)], "it is 0 or more rows, at most 10^12"),
         (["--bandwidth", "9" * 400 + "GB/s"], "at most 10^18 bytes"),
         (["--bandwidth", "0.1B/s"], "it is a size above zero"),

@@ -193,7 +193,9 @@ def test_words_that_do_not_fit(tmp_path: Path, program: Path) -> None:
     assert "need a probe" in refused("--record", tmp_path / "a.steps", "--", program)
     assert "no probe 'nothing'" in refused("--probe", "nothing", "--", program)
     assert "no rule KV99" in refused("--probe", "native", "--break-on", "KV99", "--", program)
-    assert "no such trace" in refused("--probe", "native", "--follow", tmp_path / "no.steps", "--", program)
+    assert "no.steps: cannot read: No such file or directory" in refused(
+        "--probe", "native", "--follow", tmp_path / "no.steps", "--", program
+    )
     assert "no such program" in refused("--probe", "native", "--", tmp_path / "nothing")
     assert "--batch needs a program" in refused("--batch")
     (tmp_path / "bad.layout.json").write_text("{")

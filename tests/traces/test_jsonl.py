@@ -100,7 +100,7 @@ def test_large_ids_stay_exact(tmp_path: Path) -> None:
         ([RUN, "{broken", STEP], "line 2: not JSON"),
         ([RUN, "[1, 2]"], "line 2: a line is one JSON object"),
         ([STEP], "line 1: the first line must be the run object"),
-        ([{"format": "pdf"}], "line 1: format is 'pdf'"),
+        ([{"format": "pdf"}], 'line 1: format is "pdf"'),
         ([{**RUN, "version": 3}], "line 1: version 3"),
         ([RUN, {**STEP, "n_tokens": {"a": 1}}], "line 2: field n_tokens"),
         ([RUN, {**STEP, "n_tokens": 2**50}], "line 2: n_tokens holds I32"),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from traces import fields
 from traces.fields import FieldError
+from traces.frames import json_kind, json_text
 from traces.replacing import replacing
 from traces.writer import TraceError, TraceWriter
 
@@ -108,7 +109,7 @@ def _object(raw: bytes, number: int, name: str) -> dict[str, Any] | None:
         place = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise TraceError(f"{name}: line {number}: not JSON{place}") from None
     if not isinstance(value, dict):
-        raise TraceError(f"{name}: line {number}: a line is one JSON object, not {type(value).__name__}")
+        raise TraceError(f"{name}: line {number}: a line is one JSON object, not {json_kind(value)}")
     if "note" in value:
         note = value["note"]
         if not isinstance(note, dict) or not isinstance(note.get("kind"), str):
@@ -144,12 +145,12 @@ def _survey(path: str | os.PathLike[str], name: str) -> list[_Run]:
 
 def _check_run(run: dict[str, Any], number: int, name: str) -> None:
     if run.get("format") != fields.FORMAT:
-        raise TraceError(f"{name}: line {number}: format is {run.get('format')!r}, not {fields.FORMAT!r}")
+        raise TraceError(f'{name}: line {number}: format is {json_text(run["format"])}, not "{fields.FORMAT}"')
     version = run.get("version", fields.VERSION)
     if not isinstance(version, int) or isinstance(version, bool) or version > fields.VERSION:
         raise TraceError(
-            f"{name}: line {number}: version {version!r} of the format; this stepscope reads up to {fields.VERSION}; "
-            "update stepscope"
+            f"{name}: line {number}: version {json_text(version)} of the format; this stepscope reads up to "
+            f"{fields.VERSION}; update stepscope"
         )
 
 
@@ -158,7 +159,7 @@ def _learn(seen: dict[str, Any], step: dict[str, Any], number: int, name: str) -
     for key, value in step.items():
         kind, length = _value_kind(value)
         if kind == "other":
-            raise TraceError(f"{name}: line {number}: field {key} holds {type(value).__name__}; a step holds numbers")
+            raise TraceError(f"{name}: line {number}: field {key} is {json_kind(value)}; a step holds numbers")
         was, longest = seen.get(key, ("none", 0))
         seen[key] = (max(was, kind, key=_WIDTH.index), max(longest, length))
 

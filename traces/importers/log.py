@@ -97,7 +97,8 @@ def import_log(
                 _doubting(trace, importer.line, line)
             _doubting(trace, importer.end)
             if not trace.events and not trace.doubts:
-                raise TraceError(f"{trace.name}: no line of it is known as {what}'s; docs/engines.md says what is")
+                known = f"is known as {what}'s; docs/engines.md says what is"
+                raise TraceError(f"{trace.name}: no line of it {'matches --regex' if what == 'pattern' else known}")
         finally:
             trace.close()
     return Imported(trace.steps, trace.n_totals, trace.doubts, trace.events - trace.steps - trace.n_totals)

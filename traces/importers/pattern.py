@@ -46,7 +46,8 @@ def compiled(expressions: list[str], constants: Mapping[str, str]) -> list[re.Pa
     for name, text in constants.items():
         fits = 0 < (_exact(text) or 0) <= MOST_LAYERS if name == "full_layers" else _value(name, text) is not None
         if not fits:
-            raise PatternError(f"--set {name}={text}: does not fit; it is NAME=VALUE, such as n_tokens=1")
+            problem = f"{name} cannot be {text!r}" if text else f"{name} has no value"
+            raise PatternError(f"--set: {problem}; it is NAME=VALUE, such as n_tokens=1")
     return patterns
 
 

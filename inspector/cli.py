@@ -67,6 +67,11 @@ def program() -> NoReturn:
         signal.setitimer(signal.ITIMER_REAL, _ASK_AGAIN_S)
         raise KeyboardInterrupt
 
+    def unraisable(lost: sys.UnraisableHookArgs) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):  # of that, the next one is told
+            sys.__unraisablehook__(lost)
+
+    sys.unraisablehook = unraisable
     ends = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]  # not under nohup
     for number in (*ends, signal.SIGALRM):
         signal.signal(number, end)

@@ -321,6 +321,26 @@ def test_ctrl_c_while_the_command_line_is_imported_ends_quietly() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
+LOST = """
+import os, signal
+from inspector import cli
+class Freed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+def main():
+    freed = Freed()
+    del freed
+    return 0
+cli.main = main
+cli.program()
+"""
+
+
+def test_a_signal_whose_exception_python_loses_is_not_told_as_a_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, b"", b"")
+
+
 def test_the_package_is_the_command_line() -> None:
     done = subprocess.run([sys.executable, "-m", "inspector", "rule", "KV01"], capture_output=True, text=True)
     assert (done.returncode, done.stdout[:4]) == (0, "KV01")

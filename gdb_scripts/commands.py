@@ -24,7 +24,7 @@ _NO_PROBE = "no probe; type: stepscope probe NAME"
 _scope = Microscope()
 
 
-class _Command(host.Command):  # type: ignore[misc]
+class _Command(host.Command):
     """A subcommand whose errors are one line and never a traceback."""
 
     def __init__(self, words: str, complete: Optional[int] = None) -> None:
@@ -253,7 +253,7 @@ class BatchCommand(_Command):
         return [how for how in ("run", "continue") if how.startswith(word)]
 
 
-class _Prefix(host.Command):  # type: ignore[misc]
+class _Prefix(host.Command):
     """Record, check and compare the steps of a token loop. Start with: stepscope probe NAME."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ cannot change the program it looks at.
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 
 class ExpressionError(ValueError):
@@ -125,8 +125,8 @@ def substitute(node: Node, names: Dict[str, Node]) -> Node:
 def _replaced(node: Node, names: Dict[str, Node]) -> Node:
     if isinstance(node, Name):
         return names.get(node.text, node)
-    parts = [_replaced(part, names) if isinstance(part, _NODES) else part for part in node]
-    return type(node)(*parts)  # type: ignore[arg-type]
+    make: Callable[..., Node] = type(node)
+    return make(*[_replaced(part, names) if isinstance(part, _NODES) else part for part in node])
 
 
 def _expect_bounded(node: Node) -> None:
@@ -136,17 +136,22 @@ def _expect_bounded(node: Node) -> None:
         size += len(level)
         if size > _MAX_LENGTH:
             raise ExpressionError("more than %d parts" % _MAX_LENGTH)
-        level = [part for outer in level for part in outer if isinstance(part, _NODES)]
+        level = [part for outer in level for part in parts(outer)]
         if not level:
             return
     raise ExpressionError("nested too deeply: more than %d levels" % _MAX_DEPTH)
+
+
+def parts(node: Node) -> Iterator[Node]:
+    """The expressions that one is made of, in its own order."""
+    return (part for part in node if isinstance(part, _NODES))
 
 
 def mentions(node: Node, register: str) -> bool:
     """Whether `$register` stands somewhere in the expression."""
     if isinstance(node, Register):
         return node.name == register
-    return any(mentions(part, register) for part in node if isinstance(part, _NODES))
+    return any(mentions(part, register) for part in parts(node))
 
 
 def _tokens(text: str) -> List[Tuple[str, str, int]]:

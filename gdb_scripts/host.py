@@ -560,7 +560,7 @@ def of_kinds(symbols: Dict[str, Any], *kinds: str) -> Set[str]:
     return {name for name, symbol in symbols.items() if convert(symbol.type).kind in kinds}
 
 
-class Stop(gdb.Breakpoint):  # type: ignore[misc]
+class Stop(gdb.Breakpoint):
     """A breakpoint that calls back. on_hit(here) returns True to stop the program; nothing that it raises reaches gdb.
     name: what the user calls its place."""
 

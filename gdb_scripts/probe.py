@@ -142,10 +142,7 @@ def load(name: str) -> Probe:
 
 def read(text: str, path: str) -> Probe:
     """A probe from the text of its file. Raises ProbeError."""
-    parser = configparser.ConfigParser(
-        interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"), inline_comment_prefixes=("#",)
-    )
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser = _Parser(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"), inline_comment_prefixes=("#",))
     try:
         parser.read_string(text)
     except configparser.Error as error:
@@ -171,6 +168,13 @@ def read(text: str, path: str) -> Probe:
         hooks,
         head.words,
     )
+
+
+class _Parser(configparser.ConfigParser):
+    """Keys as they are written: configparser makes them small letters."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
 
 
 def _misspelt(error: configparser.Error, lines: List[str]) -> str:

@@ -120,9 +120,8 @@ def _each(node: ex.Slice, start: str, length: str) -> List[str]:
 
 def _pointers(node: ex.Node) -> Iterator[str]:
     """What an expression goes through, outermost first: each must not be null before the next is read."""
-    for part in node:
-        if isinstance(part, tuple):
-            yield from _pointers(part)  # type: ignore[arg-type]
+    for part in ex.parts(node):
+        yield from _pointers(part)
     if isinstance(node, ex.Member) and node.arrow or isinstance(node, (ex.Index, ex.Slice)):
         yield _text(node.base)
     elif isinstance(node, ex.Unary) and node.operator == "*":

@@ -4,8 +4,12 @@ shells complete what it names.
 
 from __future__ import annotations
 
+import glob
+import io
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.model import DEMO_MODEL
 from inspector import cli
+from tests.engine.gguf_files import model_as_gguf
+from tests.engine.native.conftest import built
 
 
 def help_of(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -46,6 +53,95 @@ def test_every_verb_has_a_page_with_examples_that_parse(verb: str, capsys: pytes
     assert len(own) >= 2
     for words in shown:
         assert cli.parser().parse_args(words).run
+
+
+NOT_RUN = {
+    "--live": "needs a terminal",
+    "--web": "serves until it is stopped",
+    "--follow": "waits for more",
+    "--attach": "needs a process; and this one would become gdb",
+    "--remote": "needs a board",
+    "--batch": "this process would become gdb",
+    "--record": "this process would become gdb",
+    "smollm2": "needs a package of 90 MB",
+    "build/a …": "leaves out what is one's own",
+}
+"""Flags and words of examples that do not run below; tests of their own and the pages' commands have them."""
+LLAMA_BENCH = '{"n_prompt":512,"n_gen":0,"samples_ns":[100000000],"model_filename":"m.gguf"}\n'
+SERVER_LOG = "\n".join(
+    [
+        "llama_perf_context_print: prompt eval time = 100.0 ms / 25 tokens (4.0 ms per token, 250.0 tokens per second)",
+        "llama_perf_context_print: eval time = 50.00 ms / 5 runs (10.00 ms per token, 100.00 tokens per second)",
+        "llama_perf_context_print: total time = 150.00 ms / 30 tokens\n",
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with everything that the examples name."""
+    desk = tmp_path_factory.mktemp("desk")
+    demo, engine = Path(DEMO_MODEL), built("O2")
+    (desk / "models").mkdir()
+    for link in ("models/Qwen2.5-0.5B-Instruct", "MODEL", "M"):
+        (desk / link).symlink_to(demo)
+    for folder in ("build/a", "build/b", "nightly", "yesterday", "today"):
+        (desk / folder).mkdir(parents=True)
+    for link in ("build/engine", "build/a/engine", "build/b/engine", "engine"):
+        (desk / link).symlink_to(engine)
+    subprocess.run([engine, demo, "--ids", "1,2,3", "--trace", desk / "a.steps"], check=True, capture_output=True)
+    for name in ("old", "new", "old-1", "new-1", "board", "nightly/1", "yesterday/1", "today/1"):
+        shutil.copy(desk / "a.steps", desk / f"{name}.steps")
+    (desk / "config.json").symlink_to(demo / "config.json")
+    model_as_gguf(demo, desk / "model.gguf")
+    (desk / "code.txt").write_text("Count to three")
+    (desk / "server.log").write_text(SERVER_LOG)
+    (desk / "my.log").write_text("tok=64 len=26 1.5 ms\n")
+    assert cli.main(["export", str(desk / "a.steps"), "--to", "jsonl", "-o", str(desk / "run.jsonl")]) == 0
+    record_set = [sys.executable, "-m", "inspector", "record-set", "-n", "1", "-o", "set"]
+    for side in ("base", "new"):
+        record_set += [f"--{side}", "build/a/engine M --ids 1,2 --trace {trace}"]
+    subprocess.run(record_set, check=True, capture_output=True, cwd=desk)
+    assert cli.main(["probe", "draft", str(engine), "-o", str(desk / "mine.ini")]) == 0
+    (desk / "run.log").write_text("stepscope [forward] n_tokens=3 seq_before=0\n")
+    return desk
+
+
+@pytest.mark.parametrize("verb", [verb for verb in cli.VERBS if verb != "gdb"])
+def test_the_examples_run(
+    verb: str, desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(desk)
+    page = help_of(verb, capsys)
+    for words in examples(page):
+        if any(reason in words for reason in NOT_RUN):
+            continue
+        typed = [found for word in words for found in _globbed(word, desk)]
+        if "-n" in typed:
+            typed[typed.index("-n") + 1] = "1"
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(_piped(verb).encode())))
+        if "-o" in typed:
+            _take_away(desk / typed[typed.index("-o") + 1])
+        monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        code = cli.main(typed)
+        assert code in (0, 1, 3), (words, capsys.readouterr().err)
+
+
+def _take_away(made: Path) -> None:
+    if made.is_dir():
+        shutil.rmtree(made)
+    else:
+        made.unlink(missing_ok=True)
+
+
+def _globbed(word: str, desk: Path) -> list[str]:
+    """A word as the shell hands it over: names for `*` (two are enough), the home folder for `~`."""
+    word = word.replace("~/", f"{desk}/")
+    return sorted(glob.glob(word))[:2] if "*" in word else [word]
+
+
+def _piped(verb: str) -> str:
+    return LLAMA_BENCH if verb == "import" else "Count to three\nName two days\n"
 
 
 def complete(tmp_path: Path, *words: str) -> set[str]:

@@ -20,6 +20,7 @@ from inspector.cli import UsageError
 
 PAGES = ("help", "saving", "text", "list", "diff")
 """First words of actions that work on a page of their own, where the view's keys do not"""
+MOST_BYTES = 1 << 20
 _NAMED = {
     "escape", "enter", "tab", "space", "backspace", "delete", "insert", "up", "down", "left", "right", "home", "end",
     "pageup", "pagedown", *(f"f{n}" for n in range(1, 25)),
@@ -39,23 +40,35 @@ def own_keys(default: Mapping[str, str], path: Path | None = None) -> dict[str, 
     may mean two things. Raises UsageError, which names the file and the line or the action.
     """
     path = path or keys_file()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
-    try:
-        given = _flat(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: {error}") from None
-    own = {}
-    for action, keys in given:
+    own: dict[str, str] = {}
+    for action, keys in _given(path):
         if action not in default:
             raise UsageError(f"{path}: no action is called {action!r}; there are {', '.join(sorted(default))}")
+        if action in own:
+            raise UsageError(f"{path}: {action} is given keys twice; put all of them on one line")
         own[action] = _checked(path, action, keys)
     _refuse_clashes(path, {**default, **own})
     return own
+
+
+def _given(path: Path) -> list[tuple[str, Any]]:
+    """What the file says, by action; nothing where it is not there."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise UsageError(f"{path}: larger than a file of keys can be; each action is one line")
+        return list(_flat(tomllib.loads(data.decode("utf-8").replace("\r\n", "\n"))))
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: {error}") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, tables in tables in tables
+        raise UsageError(
+            f'{path}: no file of keys; each line is an action and its keys: film.down = "s,down"'
+        ) from None
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -70,9 +83,16 @@ def _checked(path: Path, action: str, keys: Any) -> str:
     names = [key.strip() for key in keys.split(",")] if isinstance(keys, str) else []
     wrong = next((key for key in names if not _is_key(key)), None)
     if not names or wrong is not None:
-        seen = keys if wrong is None else wrong
-        raise UsageError(f'{path}: {action}: {seen!r} is no key; such as "w", "ctrl+w", "f5", "pageup" or "w,up"')
+        said = _said(keys if wrong is None else wrong)
+        raise UsageError(f'{path}: {action}: {said} is no key; such as "w", "ctrl+w", "f5", "pageup" or "w,up"')
     return ",".join(names)
+
+
+def _said(value: Any) -> str:
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # Python writes no number of more than 4,300 digits
+        return "that"
 
 
 def _is_key(key: str) -> bool:

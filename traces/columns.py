@@ -503,7 +503,7 @@ class Columns(View):
             if not len(steps):
                 continue
             i = int(steps[-1])
-            state.first = False
+            state.first, state.later, state.begins_timed = False, True, False
             state.prev_index = self.first_step + i
             state.prev_len, state.prev_first = int(self.seq_len[i]), int(self.cache_first[i])
             state.prev_rows = () if rows is None else rows[i].tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from traces.context import VERIFY, Facts, PoolState, SequenceView, count
 from traces.fields import ABSENT_I64
@@ -207,6 +207,8 @@ class Checker:
             occasion.count()
         self.facts = Facts(run)
         self.sequences: Dict[int, SequenceView] = {}
+        self.forgotten: Set[int] = set()
+        self._most = 0
         self.pool = PoolState(self.facts)
         self.absent: Dict[str, str] = {}
         kinds: Dict[str, List[Tuple[Rule, Case, RuleResult]]] = {}
@@ -227,8 +229,20 @@ class Checker:
         """What is known of a sequence. One that nothing spoke of is fresh; behind a gap its beginning may be lost."""
         if seq_id not in self.sequences:
             sequence = self.sequences[seq_id] = SequenceView(self.facts, self.pool)
-            sequence.gap = sequence.gapped = self.pool.gapped
+            sequence.finished = seq_id in self.forgotten
+            sequence.gap = sequence.gapped = self.pool.gapped or sequence.finished
         return self.sequences[seq_id]
+
+    def forget_ended(self, keep: int) -> None:
+        """Of sequences that have ended keep what the last `keep` to begin left behind; of the others, that they ended:
+        a step that follows still breaks TK02, and what compares it with the step before is unknown."""
+        if len(self.sequences) <= max(2 * keep, self._most):
+            return
+        ended = [seq_id for seq_id, view in self.sequences.items() if view.finished]
+        for seq_id in ended[: max(len(ended) - keep, 0)]:
+            del self.sequences[seq_id]
+            self.forgotten.add(seq_id)
+        self._most = 2 * len(self.sequences)  # those that are left are looked through again when they have doubled
 
     def note(self, note: Dict[str, Any]) -> List[Failure]:
         """A NOTE; those about the pool or with totals are judged at once. Returns the failures."""

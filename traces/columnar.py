@@ -76,19 +76,19 @@ class Broken:
         return block if code is None else block & np.uint32(1 << self._codes.index(code))
 
 
-_Memory = tuple[dict[int, SequenceView], PoolState, dict[str, str]]
+_Memory = tuple[dict[int, SequenceView], PoolState, dict[str, str], set[int]]
 """What a checker carries from one step to the next"""
 
 
 def _copied(memory: _Memory) -> _Memory:
     """The same, shared with nobody: a view holds plain values, and the one pool."""
-    sequences, pool, absent = memory
+    sequences, pool, absent, forgotten = memory
     pool = copy.copy(pool)
     pool.active = set(pool.active)
     views = {seq_id: copy.copy(view) for seq_id, view in sequences.items()}
     for view in views.values():
         view.pool = pool
-    return views, pool, dict(absent)
+    return views, pool, dict(absent), set(forgotten)
 
 
 class _State(NamedTuple):
@@ -104,11 +104,15 @@ class TableChecker:
     """Verdicts on a trace that may still be growing: `advance()` judges what came since, in chunks of bounded memory.
 
     limit: how many failures of a rule are kept with their numbers (all are counted); None keeps all.
+    keep_ended: of how many ended sequences it is kept what they left behind (Checker.forget_ended); None: of all.
     `broken` knows every failing step, and failures_at() judges one of them anew.
     """
 
-    def __init__(self, table: Table, rules: Iterable[Rule] | None = None, limit: int | None = FIRST_FAILURES) -> None:
-        self._table = table
+    def __init__(
+        self, table: Table, rules: Iterable[Rule] | None = None, limit: int | None = FIRST_FAILURES,
+        keep_ended: int | None = None,
+    ) -> None:  # fmt: skip
+        self._table, self._keep_ended = table, keep_ended
         self._checker = Checker(rules, limit)
         self._run: Run | None = None
         self._notes = 0
@@ -144,6 +148,8 @@ class TableChecker:
                 self._states.append(newest)
             self.steps = chunk.first_step + len(chunk.rows)
             self._notes += len(chunk.notes)
+            if self._keep_ended is not None:
+                self._checker.forget_ended(self._keep_ended)
         return self.steps < self._table.steps
 
     def _state(self, chunk: Chunk) -> _State:
@@ -153,7 +159,7 @@ class TableChecker:
         checker = self._checker
         here = set(np.unique(chunk.rows["seq_id"]).tolist())
         open_ones = {i: state for i, state in checker.sequences.items() if not state.finished or i in here}
-        known = _copied((open_ones, checker.pool, checker.absent))
+        known = _copied((open_ones, checker.pool, checker.absent, checker.forgotten & here))
         return _State(chunk.first_step, chunk.run, self._notes, known)
 
     def failures_at(self, step: int) -> list[Failure]:
@@ -167,7 +173,7 @@ class TableChecker:
         before = self._states[at]
         checker = Checker(self._checker.rules, limit=0)
         checker.start_run(before.run.facts)
-        checker.sequences, checker.pool, checker.absent = _copied(before.known)
+        checker.sequences, checker.pool, checker.absent, checker.forgotten = _copied(before.known)
         for chunk in self._table.chunks(before.step, step + 1, before.notes):
             if chunk.first_step + len(chunk.rows) <= step:
                 check_chunk(checker, chunk)

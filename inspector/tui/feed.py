@@ -2,6 +2,10 @@
 
 The screen takes the newest snapshot at its own 10 Hz; no event is posted for a step. Only this thread changes the
 table's index, and a snapshot never names a step before its rows are there, so the screen may read rows meanwhile.
+
+What stays of a step when it was taken in is a byte or two (whose it was), of a frame that differs from the one before
+six (where it lies), of a request half a kB (where it begins, that it ended). A day of 20 steps a second and 8,640
+requests is 8 MB.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ KEY_S, MOST_WAITS = 0.05, 10
 """After a key the next piece of work waits this long for the picture, again after another, but not for ever"""
 KEPT_FAILURES = 1000
 """Failures of one rule whose numbers are kept; those of later ones are found when they are looked at"""
+KEPT_ENDED = 200
+"""Ended sequences of which the checker keeps what they left behind; of the others, that they ended"""
 
 
 class OwnCost:
@@ -184,7 +190,7 @@ class Feed:
         from traces.columnar import TableChecker
 
         self._measured = _Measured(self)
-        self._checker = TableChecker(table, limit=KEPT_FAILURES)
+        self._checker = TableChecker(table, limit=KEPT_FAILURES, keep_ended=KEPT_ENDED)
 
     def _work(self, table: Table) -> bool:
         assert self._measured is not None and self._checker is not None
@@ -265,7 +271,7 @@ class _Measured:
                 self._note(step, note)
             self._notes += len(chunk.notes)
             rows = chunk.rows if chunk.bad is None else chunk.rows[~chunk.bad]
-            self._feed.sequences.add(chunk.first_step, chunk.rows["seq_id"], chunk.bad)
+            self._feed.sequences.add(chunk.rows["seq_id"], chunk.bad)
             self._speed.add(rows)
             self._latency.add(rows, chunk.first_step)
             self.steps = chunk.first_step + len(chunk.rows)

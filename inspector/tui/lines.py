@@ -116,6 +116,15 @@ def plural(n: int, word: str) -> str:
     return f"{n:,} {word}" + ("" if n == 1 else "s")
 
 
+def elapsed(seconds: float) -> str:
+    """`7 s`, `2 min 5 s`, `3 h 0 min`, `1 d 1 h`: whole seconds in the two largest units."""
+    left = max(0, round(seconds))
+    for unit, size, less, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if left >= size:
+            return f"{left // size:,} {unit} {left % size // part} {less}"
+    return f"{left} s"
+
+
 def clip(line: Line, width: int) -> Line:
     """A line cut to `width` cells, with … where something is missing."""
     out: Line = []

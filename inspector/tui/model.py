@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from inspector.tui.lines import elapsed
 from traces.writer import TraceError
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def state_of(snapshot: Snapshot, now: float, paused: bool, engine: str | None, p
         return State("CUT OFF", "fail", "; ".join([*parts, _cut_off(snapshot)]))
     idle = now - snapshot.grown_at
     if idle >= STALLED_S or snapshot.problem:
-        return State("STALLED", "unknown", "; ".join([*parts, f"no new steps for {idle:.0f} s"]))
+        return State("STALLED", "unknown", "; ".join([*parts, f"no new steps for {elapsed(idle)}"]))
     return State("LIVE", "good", "; ".join(parts))
 
 

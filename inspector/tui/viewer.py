@@ -24,9 +24,6 @@ from inspector.tui.screens.main import MainScreen
 PLAIN_THEME = "ansi-dark"
 """The terminal's own sixteen colours; without any, its own foreground and background"""
 
-IN_PALETTE = 1000
-"""More sequences than these are reached by selecting a step of theirs"""
-
 
 class Terminal(App[int]):
     """What every view has of a terminal: colours, keys, the palette, plain ASCII if that is wanted."""
@@ -84,7 +81,8 @@ class Terminal(App[int]):
             what = binding.tooltip or binding.description
             yield SystemCommand(binding.description, what, partial(screen.run_action, binding.action))
         if isinstance(screen, MainScreen):
-            for seq_id in screen.feed.sequences.ids[:IN_PALETTE] if len(screen.feed.sequences.ids) > 1 else ():
+            ids = screen.feed.sequences.ids
+            for seq_id in ids if len(ids) > 1 else ():
                 yield SystemCommand(
                     f"Only sequence {seq_id}", "show no other's steps", partial(screen.show_sequence, seq_id)
                 )

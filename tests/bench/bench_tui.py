@@ -1,12 +1,15 @@
-"""What the terminal view costs: first paint, jumps, keys and memory on 10,000,000 steps x 28 layers, and a live trace.
+"""What the terminal view costs: first paint, jumps, keys and memory on 10,000,000 steps x 28 layers, and a live trace,
+also for a day.
 
-`python -m tests.bench.bench_tui` prints one line a figure; `scale` or `live` behind it: only those. It drives the real
-program on a pseudo-terminal of 120 x 40 and reads what it draws. The large traces, of the required fields, t_ns,
-total_ms, gemm_ms, attn_ms and text, are made in a temporary folder (4.2 GB at a time) and removed.
+`python -m tests.bench.bench_tui` prints one line a figure; `scale`, `live` or `day` behind it: only those. It drives
+the real program on a pseudo-terminal of 120 x 40 and reads what it draws; the day alone passes by a clock that is set,
+in this process. The large traces, of the required fields, t_ns, total_ms, gemm_ms, attn_ms and text, are made in a
+temporary folder (4.2 GB at a time) and removed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import pty
@@ -110,6 +113,12 @@ def make_trace(path: Path, steps: int, one_a_frame: bool) -> None:
         file.write(frames.pack_json(frames.END, {"steps": steps}))
 
 
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
 class Screen:
     """`stepscope view` on a pseudo-terminal of 120 x 40: keys go in, what it draws comes out."""
 
@@ -162,8 +171,7 @@ class Screen:
 
     def memory_mb(self) -> float:
         """Resident memory now."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
+        return resident_mb(self.pid)
 
     def cpu_seconds(self) -> float:
         """User and system time so far."""
@@ -340,9 +348,29 @@ def hour(path: Path) -> None:
     )
 
 
+def day(folder: Path) -> None:
+    """Memory over a day of 20 steps a second, by a clock that is set on (tests/inspector/tui/simulated_day.py)."""
+    from tests.inspector.tui.simulated_day import HOUR, RATE, Watched
+
+    watched = Watched(folder / "day.steps")
+    memory = []
+
+    async def follow() -> None:
+        async with watched.app.run_test(size=(120, 40)) as pilot:
+            for _ in range(24):
+                await watched.go_on(pilot, 1)
+                memory.append(resident_mb(os.getpid()))
+
+    asyncio.run(follow())
+    steps = watched.feed.snapshot.steps
+    if steps != 24 * HOUR * RATE:
+        raise SystemExit(f"bench_tui: the view knows {steps:,} steps of the day")
+    tell(f"live, a day's {steps:,} steps: memory, last hour less first, MB", f"{memory[-1] - memory[0]:.1f}", "<= 20")
+
+
 def main() -> None:
     """Print every figure, or those of the part that is named."""
-    parts = {"scale": scale, "live": live}
+    parts = {"scale": scale, "live": live, "day": day}
     with tempfile.TemporaryDirectory() as folder:
         for name in sys.argv[1:] or parts:
             parts[name](Path(folder))

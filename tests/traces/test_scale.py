@@ -62,7 +62,7 @@ def test_following_a_day_takes_a_few_bytes_a_frame(tmp_path: Path) -> None:
             file.flush()
             table.refresh()
             for chunk in table.chunks(checker.steps):
-                sequences.add(chunk.first_step, chunk.rows["seq_id"], chunk.bad)
+                sequences.add(chunk.rows["seq_id"], chunk.bad)
             checker.advance()
             if number == 0:
                 before = tracemalloc.get_traced_memory()[0]
@@ -115,6 +115,31 @@ def test_thousands_of_sequences_are_judged_in_order(tmp_path: Path) -> None:
     assert report.verdict == "pass"
     sequences = Sequences()
     for chunk in Table(path).chunks():
-        sequences.add(chunk.first_step, chunk.rows["seq_id"], chunk.bad)
-    assert sequences.ids == list(range(3000))
+        sequences.add(chunk.rows["seq_id"], chunk.bad)
+    assert sequences.ids == list(range(1000))  # who lists them shows no more
     assert sequences.steps_of(2999, 12_000).tolist() == [2999, 5999, 8999, 11_999]
+
+
+def test_what_ended_sequences_left_behind_is_forgotten_but_not_that_they_ended(tmp_path: Path) -> None:
+    """50 sequences, one after the other; behind them the first steps on after its end, and the last does. A checker
+    that keeps 5 knows that both had ended; only of the last it knows how long it was."""
+    path = tmp_path / "a.steps"
+    dtype = begun(path)
+    with open(path, "ab") as file:
+        for seq_id in range(50):
+            rows = steps(dtype, 0, 3)
+            rows["seq_id"], rows["finish"][-1] = seq_id, 2
+            file.write(frames.pack(frames.STEPS, 3, rows.tobytes()))
+        for seq_id in (0, 49):
+            late = steps(dtype, 5, 1)  # at length 6; 3 would be right
+            late["seq_id"] = seq_id
+            file.write(frames.pack(frames.STEPS, 1, late.tobytes()))
+    checker = TableChecker(Table(path), keep_ended=5)
+    while checker.advance(3):
+        pass
+    results, whole = checker.report.results, check_table(Table(path)).results
+    assert (results["TK02"].failed, whole["TK02"].failed) == (2, 2)
+    assert (results["KV04"].failed, results["KV04"].unknown) == (1, whole["KV04"].unknown + 1)
+    assert checker.broken.at(150) == ("TK02",)
+    assert checker.broken.at(151) == ("KV04", "TK02", "SQ01")
+    assert [failure.code for failure in checker.failures_at(151)] == ["KV04", "TK02", "SQ01"]

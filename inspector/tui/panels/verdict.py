@@ -19,6 +19,7 @@ from inspector.tui.lines import (
     Line,
     Page,
     clip,
+    elapsed,
     fit,
     joined,
     length,
@@ -79,7 +80,7 @@ def _waiting(progress: Progress, now: float) -> str:
         return visible(progress.problem)
     if progress.steps is None:
         return "reading the traces"
-    return f"comparing {progress.steps[0]:,} with {progress.steps[1]:,} steps: {now - progress.began:.0f} s"
+    return f"comparing {progress.steps[0]:,} with {progress.steps[1]:,} steps: {elapsed(now - progress.began)}"
 
 
 def answers(compared: Compared, brief: bool = False) -> list[Line]:

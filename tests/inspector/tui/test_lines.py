@@ -9,11 +9,22 @@ from rich.cells import cell_len
 
 from inspector.text import token_text
 from inspector.tui import reel
-from inspector.tui.lines import bar, fit, padded, wrap
+from inspector.tui.lines import bar, elapsed, fit, padded, wrap
 from inspector.tui.pages import Passage
 from inspector.tui.panels.layers import layers, layers_of
 from inspector.tui.panels.text import text
 from inspector.tui.sample import Medians
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (3600, "1 h 0 min"),
+        (86_399, "23 h 59 min"), (90_061, "1 d 1 h"), (10**8, "1,157 d 9 h"),
+    ],
+)  # fmt: skip
+def test_a_time_that_passed_is_said_in_its_two_largest_units(seconds: float, expected: str) -> None:
+    assert elapsed(seconds) == expected
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,8 @@ def test_one_sequence_only_and_all_again(tmp_path: Path) -> None:
 
 def test_steps_of_a_sequence_are_found_wherever_they_stand() -> None:
     sequences = Sequences()
-    sequences.add(0, np.array([7, 7, 7]), None)
-    sequences.add(3, np.array([8, 7, 9]), np.array([False, False, True]))
+    sequences.add(np.array([7, 7, 7]), None)
+    sequences.add(np.array([8, 7, 9]), np.array([False, False, True]))
     assert sequences.ids == [7, 8]
     assert sequences.steps_of(7, 6).tolist() == [0, 1, 2, 4]
     assert sequences.steps_of(7, 2).tolist() == [0, 1]

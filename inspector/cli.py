@@ -86,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     try:
         _settle_streams()
+        if "_ARGCOMPLETE" in os.environ:
+            importlib.import_module("inspector.commands.completion").offer(parser())
         args, unknown = parser().parse_known_args(_joined(sys.argv[1:] if argv is None else list(argv)))
         if unknown:  # argparse itself would blame, and point to, the whole command line
             return complain(f"{unknown[0]}: not known here; see stepscope {args.verb} --help")

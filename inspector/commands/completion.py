@@ -1,36 +1,23 @@
-"""`stepscope completion`: what a shell has to know to complete our verbs, flags, rule codes, probes and traces.
+"""`stepscope completion`: verbs, flags, rule codes, probes and traces, completed by the shell at Tab.
 
-The script is written from the parser that also prints --help, so it knows what that knows.
+argcomplete asks the parser that also prints --help: the shell starts stepscope with the line so far in its
+environment, and `offer` answers before anything is parsed.
 """
 
 from __future__ import annotations
 
 import argparse
-import shlex
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 HELP = "print a script that completes the command line in bash, zsh or fish"
 EPILOG = """\
 examples:
   eval "$(stepscope completion bash)"    in ~/.bashrc
-  eval "$(stepscope completion zsh)"     in ~/.zshrc
+  eval "$(stepscope completion zsh)"     in ~/.zshrc, after compinit
   stepscope completion fish > ~/.config/fish/completions/stepscope.fish
 """
 SHELLS = ("bash", "zsh", "fish")
-
-
-class Verb(NamedTuple):
-    """What may follow a verb. words: in place of a file's name, where there are such; of the first argument
-    alone, or of every one. values: of a flag, likewise.
-    """
-
-    name: str
-    help: str
-    flags: dict[str, str]
-    words: list[str]
-    every_one: bool
-    values: dict[str, list[str]]
+_TRACES = ("TRACE", "BASE", "NEW")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,100 +27,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it; 0."""
-    from inspector.cli import parser
+    from argcomplete.shell_integration import shellcode
 
-    verbs = list(_verbs(parser()))
-    script = _fish(verbs) if args.shell == "fish" else _bash(verbs)
-    if args.shell == "zsh":
-        script = "autoload -Uz compinit bashcompinit && compinit && bashcompinit\n" + script
-    print(script)
+    print(shellcode(["stepscope"], shell=args.shell))
     return 0
 
 
-def _verbs(parser: argparse.ArgumentParser) -> Iterator[Verb]:
+def offer(parser: argparse.ArgumentParser) -> None:
+    """Tell the shell what may stand at the cursor, and end the process; return where no shell asks."""
+    import argcomplete
+    from argcomplete.completers import FilesCompleter
+
+    for action in _arguments(parser):
+        if action.choices is None and action.metavar in _TRACES:
+            # traces and folders first; where there are none, the shell completes other files itself
+            action.completer = FilesCompleter(["steps"])  # type: ignore[attr-defined]  # where argcomplete looks
+        elif known := _known(action.metavar):
+            action.completer = argcomplete.ChoicesCompleter(dict.fromkeys(known, ""))  # type: ignore[attr-defined]
+    argcomplete.autocomplete(parser, always_complete_options=False)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Those of the verbs, and of their verbs."""
     for action in parser._actions:  # noqa: SLF001 - argparse tells what it parses nowhere else
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}  # noqa: SLF001
-            for name, verb in action.choices.items():
-                yield _verb(name, helps[name], verb)
+            for verb in action.choices.values():
+                yield from _arguments(verb)
+        else:
+            yield action
 
 
-def _verb(name: str, summary: str, parser: argparse.ArgumentParser) -> Verb:
-    flags: dict[str, str] = {}
-    values: dict[str, list[str]] = {}
-    words: list[str] = []
-    every_one = False
-    for action in parser._actions:  # noqa: SLF001
-        known = _known(action)
-        if not action.option_strings and not words:
-            words, every_one = known, action.nargs == "*"
-        for flag in action.option_strings:
-            flags[flag] = action.help or ""
-            if known:
-                values[flag] = known
-    return Verb(name, summary, flags, words, every_one, values)
-
-
-def _known(action: argparse.Action) -> list[str]:
-    """The words that an argument takes, where they are few: its choices, rule codes, probes. Empty for files."""
-    if action.choices is not None:
-        return [str(choice) for choice in action.choices]
-    if action.metavar in ("CODE", "CODES", "RULES"):
+def _known(metavar: str | tuple[str, ...] | None) -> Iterable[str]:
+    """The words that an argument of this name takes, where they are few. Empty for files."""
+    if metavar in ("CODE", "CODES", "RULES"):
         from traces.rules import RULES
 
-        return list(RULES)
-    if action.metavar in ("P", "PROBE"):
+        return RULES
+    if metavar in ("P", "PROBE"):
         from gdb_scripts.probe import shipped
 
-        return list(shipped())
-    return []
-
-
-def _bash(verbs: list[Verb]) -> str:
-    """For bash, and for zsh's bashcompinit."""
-    lines = ["_stepscope() {", "  local verb=${COMP_WORDS[1]} cur=${COMP_WORDS[COMP_CWORD]} last words flags"]
-    lines += ["  last=${COMP_WORDS[COMP_CWORD-1]}", "  COMPREPLY=()"]
-    names = shlex.quote(" ".join(verb.name for verb in verbs))
-    lines += [f'  if [ "$COMP_CWORD" = 1 ]; then COMPREPLY=($(compgen -W {names} -- "$cur")); return; fi']
-    lines += ['  case "$verb" in']
-    for verb in verbs:
-        words = f"words={shlex.quote(' '.join(verb.words))}" if verb.words else ""
-        if words and not verb.every_one:
-            words = f'[ "$COMP_CWORD" = 2 ] && {words}'
-        lines.append(f"    {verb.name}) flags={shlex.quote(' '.join(verb.flags))}; {words or ':'} ;;")
-    lines += ["  esac", '  case "$verb $last" in']
-    for verb in verbs:
-        for flag, values in verb.values.items():
-            lines.append(f'    "{verb.name} {flag}") words={shlex.quote(" ".join(values))} ;;')
-    lines += [
-        "  esac",
-        '  case "$cur" in -*) words=$flags ;; esac',
-        '  [ -n "$words" ] && COMPREPLY=($(compgen -W "$words" -- "$cur"))',
-        "  [ ${#COMPREPLY[@]} -gt 0 ] && return",
-        "  local IFS=$'\\n'",
-        # traces and folders first; what is no trace is completed where nothing else fits
-        '  COMPREPLY=($(compgen -f -X \'!*.steps\' -- "$cur") $(compgen -d -- "$cur"))',
-        "}",
-        "complete -o filenames -o default -F _stepscope stepscope",
-    ]
-    return "\n".join(lines)
-
-
-def _fish(verbs: list[Verb]) -> str:
-    lines = []
-    for verb in verbs:
-        lines.append(f"complete -c stepscope -f -n __fish_use_subcommand -a {verb.name} -d {_told(verb.help)}")
-        within = f"complete -c stepscope -n '__fish_seen_subcommand_from {verb.name}'"
-        if verb.words:
-            lines.append(f"{within} -a '{' '.join(verb.words)}'")
-        for flag, summary in verb.flags.items():
-            kind = "-l" if flag.startswith("--") else "-s"
-            values = f" -x -a '{' '.join(verb.values[flag])}'" if flag in verb.values else ""
-            lines.append(f"{within} {kind} {flag.lstrip('-')}{values} -d {_told(summary)}")
-    return "\n".join(lines)
-
-
-def _told(words: str) -> str:
-    """Help as one word for fish, which knows no escapes in single quotes but these two."""
-    escaped = words.replace("%%", "%").replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+        return shipped()
+    return ()

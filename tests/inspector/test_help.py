@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from engine.model import DEMO_MODEL
@@ -144,21 +145,18 @@ def _piped(verb: str) -> str:
     return LLAMA_BENCH if verb == "import" else "Count to three\nName two days\n"
 
 
-def complete(tmp_path: Path, *words: str) -> set[str]:
+def complete(folder: Path, *words: str) -> set[str]:
     """What bash offers for the last of these words, in a folder that holds a.steps, notes.txt and runs/."""
-    (tmp_path / "runs").mkdir(exist_ok=True)
-    (tmp_path / "a.steps").touch()
-    (tmp_path / "notes.txt").touch()
-    line = " ".join(map(shlex.quote, ("stepscope", *words)))
-    script = f'COMP_WORDS=({line}); COMP_CWORD={len(words)}; "$(complete -p stepscope | sed "s/.*-F //; s/ .*//")"'
-    asked = f'eval "$STEPSCOPE"; {script}; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    completion = subprocess.run(
-        [sys.executable, "-m", "inspector.cli", "completion", "bash"], capture_output=True, text=True, check=True
-    ).stdout
+    (folder / "runs").mkdir()
+    (folder / "a.steps").touch()
+    (folder / "notes.txt").touch()
+    line = " ".join(map(shlex.quote, ("stepscope", *words))) if words[-1] else " ".join(("stepscope", *words))
+    asked = f"COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}; _python_argcomplete stepscope"
+    script = f'eval "$(stepscope completion bash)"; {asked}; printf "%s\\n" "${{COMPREPLY[@]}}"'
     done = subprocess.run(
-        ["bash", "--norc", "-c", asked],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "STEPSCOPE": completion},
+        ["bash", "--norc", "-c", script],
+        cwd=folder,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
     )
@@ -172,12 +170,13 @@ def complete(tmp_path: Path, *words: str) -> set[str]:
         (["che"], {"check"}),
         (["check", "--sel"], {"--select"}),
         (["check", "--select", "TK0"], {"TK01", "TK02", "TK03", "TK04", "TK05"}),
-        (["check", ""], {"a.steps", "runs"}),
+        (["check", ""], {"a.steps", "runs/"}),
+        (["diff", "a.steps", "--against", ""], {"a.steps", "runs/"}),
         (["rule", "KV01", "TM"], {"TM01", "TM02"}),
         (["export", "a.steps", "--to", "p"], {"perfetto", "parquet"}),
         (["gdb", "--probe", "n"], {"native"}),
         (["probe", "ver"], {"verify"}),
-        (["import", "auto", ""], {"a.steps", "runs"}),
+        (["import", "auto", "n"], {"notes.txt"}),
         (["completion", ""], {"bash", "zsh", "fish"}),
     ],
 )
@@ -185,8 +184,24 @@ def test_bash_completes(words: list[str], offered: set[str], tmp_path: Path) -> 
     assert complete(tmp_path, *words) == offered
 
 
-def test_fish_and_zsh_are_told_the_same_verbs(capsys: pytest.CaptureFixture[str]) -> None:
-    for shell in ("fish", "zsh"):
-        assert cli.main(["completion", shell]) == 0
-        script = capsys.readouterr().out
-        assert all(verb in script for verb in cli.VERBS)
+def test_tab_completes_in_bash(tmp_path: Path) -> None:
+    (tmp_path / "with a blank.steps").touch()
+    shell = pexpect.spawn(
+        "bash",
+        ["--norc", "-i"],
+        cwd=str(tmp_path),
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "TERM": "dumb", "PS1": "> "},
+        encoding="utf-8",
+        timeout=30,
+    )
+    shell.sendline('eval "$(stepscope completion bash)"; echo rea""dy')
+    shell.expect_exact("ready")
+    shell.send("stepscope che\tw\t")
+    shell.expect_exact("stepscope check with\\ a\\ blank.steps")
+    shell.close(force=True)
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_have_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", shell]) == 0
+    assert "_ARGCOMPLETE_SHELL" in capsys.readouterr().out

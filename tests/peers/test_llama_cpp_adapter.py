@@ -12,8 +12,7 @@ import pytest
 
 from engine.model import DEMO_MODEL
 from tests.gdb_scripts.running import prompt
-from traces.columnar import check_table
-from traces.table import Table
+from tests.peers.recordings import Recordings
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv-peers" / "bin" / "python"
@@ -23,22 +22,20 @@ END = 959
 LETTERS = [64, 317, 302, 332, 323, 266]  # "a", " b", …
 
 
-class Recordings:
+class Returned(Recordings):
     """The embedded model in llama.cpp: what was returned, and the traces."""
 
     def __init__(self, folder: Path) -> None:
         if not PYTHON.exists():
             pytest.fail("no .venv-peers; type: make test-peers", pytrace=False)
-        self.folder, model, asked = folder, folder / "embedded.gguf", folder / "asked.json"
+        super().__init__(folder)
+        model, asked = folder / "embedded.gguf", folder / "asked.json"
         subprocess.run([PYTHON, HERE / "write_gguf.py", DEMO_MODEL, model], check=True)
         asked.write_text(json.dumps({"prompts": [SIX, FOUR], "end": END, "hint": LETTERS}))
         words = [PYTHON, HERE / "record_llama_cpp.py", model, folder, asked]
         done = subprocess.run(words, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         self.returned, self.said = json.loads(done.stdout), done.stderr
-
-    def table(self, way: str) -> Table:
-        return Table(self.folder / f"{way}.steps")
 
     def requests(self, way: str) -> list[list[dict[str, Any]]]:
         """The steps of each request, in the order they came."""
@@ -49,18 +46,13 @@ class Recordings:
                 out.setdefault(step["seq_id"], []).append(step)
         return list(out.values())
 
-    def passed(self, way: str) -> set[str]:
-        report = check_table(self.table(way))
-        assert report.verdict == "pass", [failure.message for failure in report.failures()]
-        return {code for code, result in report.results.items() if result.passed}
-
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
-    return Recordings(tmp_path_factory.mktemp("llama_cpp"))
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Returned:
+    return Returned(tmp_path_factory.mktemp("llama_cpp"))
 
 
-def test_a_loop_of_ones_own(runs: Recordings) -> None:
+def test_a_loop_of_ones_own(runs: Returned) -> None:
     (steps,) = runs.requests("loop")
     assert runs.returned["loop"] == [*LETTERS, END]
     assert [s["token_id"] for s in steps] == [None, *LETTERS, END]
@@ -71,7 +63,7 @@ def test_a_loop_of_ones_own(runs: Recordings) -> None:
     assert runs.passed("loop") >= {"KV01", "KV03", "KV04", "KV05", "KV09", "TK01", "TK04", "TK05", "TM01", "TM02"}
 
 
-def test_diff_calls_it_the_same_as_the_numpy_engine(runs: Recordings, tmp_path: Path) -> None:
+def test_diff_calls_it_the_same_as_the_numpy_engine(runs: Returned, tmp_path: Path) -> None:
     words = ["run", "--prompt-ids", ",".join(map(str, SIX)), "-o", str(tmp_path / "numpy.steps")]
     subprocess.run([*STEPSCOPE, *words], check=True, capture_output=True)
     words = ["diff", str(tmp_path / "numpy.steps"), "--against", str(runs.folder / "loop.steps"), "--json"]
@@ -81,7 +73,7 @@ def test_diff_calls_it_the_same_as_the_numpy_engine(runs: Recordings, tmp_path: 
     assert done.returncode == 0
 
 
-def test_completions_end_as_they_say(runs: Recordings) -> None:
+def test_completions_end_as_they_say(runs: Returned) -> None:
     short, whole, stopped, streamed = runs.requests("completions")
     texts = ["".join(s["text"] for s in steps[1:]) for steps in (short, whole, stopped, streamed)]
     assert [steps[-1]["finish"] for steps in (short, whole, stopped, streamed)] == ["length", "eos", "stop", "length"]
@@ -93,7 +85,7 @@ def test_completions_end_as_they_say(runs: Recordings) -> None:
     assert runs.passed("completions") >= {"KV01", "KV04", "KV09", "TK02", "TK03", "TK04"}
 
 
-def test_drafts_from_the_prompt(runs: Recordings) -> None:
+def test_drafts_from_the_prompt(runs: Returned) -> None:
     (steps,) = runs.requests("lookup")
     verified = [s for s in steps if s["phase"] == "verify"]
     assert sum(s["n_accepted"] for s in verified) > 0
@@ -105,6 +97,6 @@ def test_drafts_from_the_prompt(runs: Recordings) -> None:
     assert "KV03" in runs.passed("lookup")
 
 
-def test_an_error_of_the_recording_is_one_line_and_stops_nothing(runs: Recordings) -> None:
+def test_an_error_of_the_recording_is_one_line_and_stops_nothing(runs: Returned) -> None:
     assert runs.returned["elsewhere"] == runs.returned["completions"][1]
     assert runs.said.count("stepscope: recording stopped") == 1

@@ -16,6 +16,7 @@ import pytest
 from engine.model import DEMO_MODEL, load_model
 from tests.engine.conftest import ORACLE
 from tests.gdb_scripts.running import prompt
+from tests.peers.recordings import Recordings
 from traces.columnar import check_table
 from traces.table import Table
 
@@ -47,15 +48,12 @@ def record(
     return json.loads(done.stdout), done.stderr
 
 
-class Recordings:
+class Returned(Recordings):
     """The embedded model, generating in each of the ways."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.returned, self.said = record(DEMO_MODEL, folder, [SIX, LONG], WAYS)
-
-    def table(self, way: str) -> Table:
-        return Table(self.folder / f"{way}.steps")
 
     def steps(self, way: str, seq_id: int = 0) -> list[dict[str, Any]]:
         table = self.table(way)
@@ -69,19 +67,14 @@ class Recordings:
                 out += [step["token_id"], *(step.get("draft_ids") or [])[: step.get("n_accepted") or 0]]
         return out
 
-    def passed(self, way: str) -> set[str]:
-        report = check_table(self.table(way))
-        assert report.verdict == "pass", [failure.message for failure in report.failures()]
-        return {code for code, result in report.results.items() if result.passed}
-
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
-    return Recordings(tmp_path_factory.mktemp("transformers"))
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Returned:
+    return Returned(tmp_path_factory.mktemp("transformers"))
 
 
 @pytest.mark.parametrize("way", ["plain", "static", "naive", "chunked", "lookup", "assisted"])
-def test_the_tokens_are_those_that_generate_returned(runs: Recordings, way: str) -> None:
+def test_the_tokens_are_those_that_generate_returned(runs: Returned, way: str) -> None:
     (returned,) = runs.returned[way]
     assert runs.tokens(way) == returned[len(SIX) :]
     assert returned[-1] == END
@@ -94,7 +87,7 @@ def test_the_tokens_are_those_that_generate_returned(runs: Recordings, way: str)
     assert runs.steps("plain")[2]["text"] == " b"
 
 
-def test_rows_of_every_layer_and_where_the_time_went(runs: Recordings) -> None:
+def test_rows_of_every_layer_and_where_the_time_went(runs: Returned) -> None:
     prefill, first, *_ = runs.steps("plain")
     assert (prefill["n_tokens"], prefill["cache_len"]) == (len(SIX), [len(SIX)] * 4)
     assert (first["seq_before"], first["seq_len"], first["cache_len"]) == (len(SIX), len(SIX) + 1, [len(SIX) + 1] * 4)
@@ -106,12 +99,12 @@ def test_rows_of_every_layer_and_where_the_time_went(runs: Recordings) -> None:
     assert "KV05" in runs.passed("static")
 
 
-def test_a_prompt_in_pieces(runs: Recordings) -> None:
+def test_a_prompt_in_pieces(runs: Returned) -> None:
     pieces = [s["n_tokens"] for s in runs.steps("chunked") if s["phase"] == "prefill"]
     assert pieces == [7, 7, 7, len(SIX) - 21]
 
 
-def test_the_model_as_its_own_draft_is_always_right(runs: Recordings) -> None:
+def test_the_model_as_its_own_draft_is_always_right(runs: Returned) -> None:
     verified = [s for s in runs.steps("assisted") if s["phase"] == "verify"]
     assert verified
     assert "KV07" in runs.passed("assisted")
@@ -120,7 +113,7 @@ def test_the_model_as_its_own_draft_is_always_right(runs: Recordings) -> None:
 
 
 @pytest.mark.parametrize("way", ["batch", "static_batch"])
-def test_sequences_of_a_padded_batch_end_each_for_itself(runs: Recordings, way: str) -> None:
+def test_sequences_of_a_padded_batch_end_each_for_itself(runs: Returned, way: str) -> None:
     width = max(len(SIX), len(LONG))
     for seq_id, ids in enumerate((SIX, LONG)):
         generated = runs.returned[way][seq_id][width:]
@@ -134,14 +127,14 @@ def test_sequences_of_a_padded_batch_end_each_for_itself(runs: Recordings, way: 
     assert runs.passed(way) >= KV | {"KV09", "TK02", "TK03", "TK04", "SQ01"}
 
 
-def test_a_stop_string_in_a_batch(runs: Recordings) -> None:
+def test_a_stop_string_in_a_batch(runs: Returned) -> None:
     last = runs.steps("stop_string", 0)[-1]
     assert last["finish"] == "stop"
     assert last["text"] == " c"
     runs.passed("stop_string")
 
 
-def test_sampled_sequences_of_one_prompt(runs: Recordings) -> None:
+def test_sampled_sequences_of_one_prompt(runs: Returned) -> None:
     for seq_id, returned in enumerate(runs.returned["sampled"]):
         tokens = runs.tokens("sampled", seq_id)
         assert tokens == returned[len(SIX) :][: len(tokens)]
@@ -149,7 +142,7 @@ def test_sampled_sequences_of_one_prompt(runs: Recordings) -> None:
     runs.passed("sampled")
 
 
-def test_a_second_turn_on_the_first_ones_cache(runs: Recordings) -> None:
+def test_a_second_turn_on_the_first_ones_cache(runs: Returned) -> None:
     requests = [note for _, note in runs.table("turns").notes() if note["kind"] == "request"]
     first, second = runs.returned["turns"]
     assert [r["n_reused"] for r in requests] == [0, len(first) - 1]
@@ -160,12 +153,12 @@ def test_a_second_turn_on_the_first_ones_cache(runs: Recordings) -> None:
     assert "KV09" in runs.passed("turns")
 
 
-def test_beams_are_left_out_and_said_to_be(runs: Recordings) -> None:
+def test_beams_are_left_out_and_said_to_be(runs: Returned) -> None:
     assert runs.said.count("beam search") == 1
     assert runs.tokens("beams") == runs.returned["plain"][0][len(SIX) :]
 
 
-def test_ctrl_c_ends_the_trace_properly(runs: Recordings) -> None:
+def test_ctrl_c_ends_the_trace_properly(runs: Returned) -> None:
     table = runs.table("broken")
     assert table.complete
     assert {"kind": "finish", "seq_id": 0, "finish": "abort"}.items() <= list(table.notes())[-1][1].items()
@@ -173,14 +166,14 @@ def test_ctrl_c_ends_the_trace_properly(runs: Recordings) -> None:
     runs.passed("broken")
 
 
-def test_an_error_of_the_recording_is_one_line_and_stops_nothing(runs: Recordings) -> None:
+def test_an_error_of_the_recording_is_one_line_and_stops_nothing(runs: Returned) -> None:
     assert runs.returned["elsewhere"] == runs.returned["plain"]
     lines = [line for line in runs.said.splitlines() if line.startswith("stepscope: recording stopped")]
     assert len(lines) == 1
     assert "none/x.steps" in lines[0]
 
 
-def test_compiled_code_is_left_as_it_is(runs: Recordings) -> None:
+def test_compiled_code_is_left_as_it_is(runs: Returned) -> None:
     assert runs.returned["compiled"] == runs.returned["plain"]
     assert runs.said.count("compiled code is not seen into") == 1
     assert [(s["phase"], s["n_tokens"]) for s in runs.steps("compiled")] == [("prefill", len(SIX))]

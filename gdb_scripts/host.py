@@ -91,7 +91,10 @@ def defer(action: Callable[[], None]) -> None:
 
 
 def execute(command: str) -> str:
-    """The output of a gdb command, or the error as Absent."""
+    """The output of a gdb command, or the error as Absent.
+
+    An error inside a hit makes gdb believe that the command which let the program run is over: ask first what can fail.
+    """
     try:
         return str(gdb.execute(command, to_string=True))
     except gdb.error as error:
@@ -274,7 +277,8 @@ class GdbScope(Scope):
         functions = _functions_at(pc)
         # an inlined function that begins where the hook's own does has other variables, perhaps of the same names
         self._block = functions[-1] if len(functions) > 1 else gdb.block_for_pc(pc)
-        self.pointer_size = int(gdb.lookup_type("char").pointer().sizeof)
+        # asked of the machine: another language than C has no type `char`
+        self.pointer_size = int(gdb.selected_inferior().architecture().integer_type(8).pointer().sizeof)
         self.symbols: Dict[str, Any] = {}
 
     def variable(self, name: str) -> Variable:
@@ -461,10 +465,28 @@ def _bytes_of(value: Any, size: int) -> bytes:
         return int(value.referenced_value().address).to_bytes(int(kind.sizeof), "little")
     if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION, gdb.TYPE_CODE_ARRAY):
         if value.address is None:
-            raise Absent(UNREADABLE, "a value that lies in registers")
+            return _joined(value)[:size]
         return bytes(gdb.selected_inferior().read_memory(int(value.address), size))
     n = int(kind.sizeof)
     return (int(value) & ((1 << 8 * n) - 1)).to_bytes(n, "little")
+
+
+def _joined(value: Any) -> bytes:
+    """The bytes of a struct or an array that lies in registers, put together from its parts."""
+    kind = value.type.strip_typedefs()
+    if kind.code == gdb.TYPE_CODE_ARRAY:
+        first, last = kind.range()
+        size = int(kind.target().sizeof)
+        parts = [((i - first) * size, value[i]) for i in range(first, last + 1)]
+    else:
+        # static members have no place, and bits of a word are asked for by nothing
+        fields = [f for f in kind.fields() if hasattr(f, "bitpos") and not f.bitsize]
+        parts = [(f.bitpos // 8, value[f]) for f in fields]
+    out = bytearray(int(kind.sizeof))
+    for at, part in parts:
+        size = int(part.type.strip_typedefs().sizeof)
+        out[at : at + size] = _bytes_of(part, size)
+    return bytes(out)
 
 
 # -- places ----------------------------------------------------------------------------------------------------------
@@ -558,6 +580,12 @@ def set_actions(number: int, lines: List[str]) -> None:
 def of_kinds(symbols: Dict[str, Any], *kinds: str) -> Set[str]:
     """Which variables are of these layout.Type kinds."""
     return {name for name, symbol in symbols.items() if convert(symbol.type).kind in kinds}
+
+
+def structs_in_registers(symbols: Dict[str, Any], here: Here) -> Set[str]:
+    """Which of the variables are structs that lie in registers at this hit, not in memory."""
+    structs = of_kinds(symbols, "struct", "array")
+    return {name for name in structs if symbols[name].value(here.frame).address is None}
 
 
 class Stop(gdb.Breakpoint):

@@ -36,15 +36,20 @@ class Collection(NamedTuple):
 
 
 def collection(
-    plan: layout.Plan, memory: layout.Memory, scalars: Set[str], references: Dict[str, str], prefix: str
+    plan: layout.Plan,
+    memory: layout.Memory,
+    scalars: Set[str],
+    references: Dict[str, str],
+    in_registers: Set[str],
+    prefix: str,
 ) -> Collection:
     """The actions for a plan, arrays as long as they are in `memory`.
 
     scalars: variables that are numbers or pointers. references: C++ references, and the register that each lies in,
-    empty where it lies in memory. prefix: of the trace state variables' names. Raises Absent for what cannot be
-    collected.
+    empty where it lies in memory. in_registers: structs that lie there, in parts. prefix: of the trace state
+    variables' names. Raises Absent for what cannot be collected.
     """
-    writer = _Writer(scalars, references, prefix)
+    writer = _Writer(scalars, references, in_registers, prefix)
     found, _ = plan.read(memory)
     blocks: List[str] = []
     for space, ranges in plan.blocks.items():
@@ -76,8 +81,9 @@ def _bytes_at(base: str, offset: int, size: int) -> str:
 class _Writer:
     """Values as C expressions over trace state variables, in which arguments are kept."""
 
-    def __init__(self, scalars: Set[str], references: Dict[str, str], prefix: str) -> None:
+    def __init__(self, scalars: Set[str], references: Dict[str, str], in_registers: Set[str], prefix: str) -> None:
         self._scalars, self._references, self._prefix = scalars, references, prefix
+        self._in_registers = in_registers
         self.names: Dict[str, str] = {}
         self.sources: Dict[str, str] = {}
         self.by_address: Set[str] = set()
@@ -93,6 +99,8 @@ class _Writer:
         if space.kind == "at":
             return self.text(space.base)
         key = space.base
+        if key in self._in_registers:
+            raise Absent(NO_SYMBOL, "%s lies in registers" % key)
         if key not in self.names:
             self.names[key] = "%s%d" % (self._prefix, len(self.names))
             if key in self._references:

@@ -132,8 +132,9 @@ class TracepointBackend(StopBackend):
             memory = host.GdbMemory(plans.symbols).at(here)
             references = {n: plans.registers.get(n, "") for n in host.of_kinds(plans.symbols, "reference")}
             scalars = host.of_kinds(plans.symbols, "int", "uint", "bool", "pointer")
+            structs = host.structs_in_registers(plans.symbols, here)
             prefix = "stepscope_%d_" % len(self._traced)
-            wanted = collection(plans.reads.plan, memory, scalars, references, prefix)
+            wanted = collection(plans.reads.plan, memory, scalars, references, structs, prefix)
             number = self._set_tracepoint(here.pc, wanted)
         except Absent as problem:
             self._never.add(hook.section)
@@ -157,10 +158,8 @@ class TracepointBackend(StopBackend):
             host.execute("tvariable $" + name)
         number = host.tracepoint(pc)
         try:
-            try:
-                host.set_actions(number, ["collect $trace_timestamp", *wanted.lines])
-            except Absent:  # a target without that clock
-                host.set_actions(number, wanted.lines)
+            has_clock = "$trace_timestamp" in host.execute("info tvariables")
+            host.set_actions(number, ["collect $trace_timestamp"] * has_clock + wanted.lines)
             if not self._traced:
                 self._size_buffer()
             self._start_tracing()

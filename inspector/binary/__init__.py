@@ -177,7 +177,7 @@ class Binary:
         """Unqualified names of all functions defined here: from the symbols, else from the debug information."""
         with damage_is_said(self.path):
             symbols = [s.name for s in self._symbols() if s.is_function]
-            if symbols:
+            if symbols and not any(name.startswith("_R") for name in symbols):  # as Rust writes them, hard to read
                 return {last(path_of(s)) for s in symbols}
             return {
                 last(e.qualified)
@@ -281,6 +281,8 @@ def _expect_units(binary: Binary) -> None:
 
 
 _MANGLED = re.compile(r"_ZN?K?[0-9]")
+_RUST_HASH = re.compile(r"h[0-9a-f]{16}")
+"""The last part of a Rust symbol that is written as one of C++"""
 _SUFFIX = re.compile(r"\.(?:constprop|isra|part|cold|lto_priv|clone|llvm|localalias)\b.*")
 
 
@@ -300,6 +302,8 @@ def path_of(symbol: str) -> str:
         at += length
         if not nested:
             break
+    if nested and _RUST_HASH.fullmatch(parts[-1] if parts else ""):
+        parts.pop()
     return "::".join(p if p != "_GLOBAL__N_1" else "(anonymous namespace)" for p in parts) or symbol
 
 

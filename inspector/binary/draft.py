@@ -60,6 +60,9 @@ ASKED = {
     "token_id": "the token that is fed, the first of several: tokens[0]",
     "n_tokens": "how many are fed",
 }
+CONTAINERS = (("_M_impl._M_start", "_M_impl._M_finish - {0}_M_impl._M_start"), ("__begin_", "__end_ - {0}__begin_"),
+              ("_M_ptr", "_M_extent._M_extent_value"), ("__data_", "__size_"), ("data_ptr", "length"))  # fmt: skip
+"""Where the elements of a std::vector and a std::span are (libstdc++, libc++) and of a slice in Rust, and how many"""
 INTO = re.compile(r"cfg|conf|param|cache|kv|model|mem|ctx|context|state|hyper|rt|run", re.IGNORECASE)
 
 _MOST_FUNCTIONS, _MOST_MEMBERS, _SECONDS = 300, 2000, 20.0
@@ -68,11 +71,12 @@ _SURE = 12
 
 @dataclass(frozen=True)
 class Seen:
-    """A number, or something that points to numbers, that an expression reaches."""
+    """A number, or something that points to numbers, that an expression reaches. count: how many, of a container."""
 
     expression: str
     name: str
     type: Type
+    count: str = ""
 
 
 @dataclass
@@ -128,7 +132,7 @@ def reached(parameters: Iterable[Parameter]) -> Iterator[Seen]:
     for parameter in parameters:
         if not parameter.name:
             continue
-        yield Seen(parameter.name, parameter.name, parameter.type)
+        yield _seen(parameter.name, parameter.name, parameter.type)
         for seen in _members(parameter.name, parameter.type, 0):
             left -= 1
             if left < 0:
@@ -137,24 +141,50 @@ def reached(parameters: Iterable[Parameter]) -> Iterator[Seen]:
 
 
 def _members(expression: str, kind: Type, depth: int) -> Iterator[Seen]:
-    holder, join = kind, "."
-    try:
-        if kind.kind == "pointer":
-            holder, join = kind.target, "->"
-        elif kind.kind == "reference":
-            holder = kind.target
-            if holder.kind == "pointer":
-                holder, join = holder.target, "->"
-        if holder.kind != "struct":
-            return
-        members = holder.members
-    except Absent:
-        return  # only declared here: nothing to look into
+    holder, join = _held(kind)
+    if _contents(expression + join, holder) is not None:
+        return  # what a container is made of counts nothing else
+    members = _members_of(holder)
     for name, (_, member) in members.items():
-        yield Seen(expression + join + name, name, member)
+        yield _seen(expression + join + name, name, member)
     for name, (_, member) in members.items():
         if depth < 2 and (member.kind == "struct" or (member.kind == "pointer" and INTO.search(name))):
             yield from _members(expression + join + name, member, depth + 1)
+
+
+def _seen(expression: str, name: str, kind: Type) -> Seen:
+    """As it stands, or the elements of a container."""
+    holder, join = _held(kind)
+    contents = _contents(expression + join, holder)
+    return Seen(expression, name, kind) if contents is None else Seen(contents[0], name, contents[1], contents[2])
+
+
+def _held(kind: Type) -> tuple[Type, str]:
+    """What a pointer, a reference or a reference to a pointer leads to, and how C writes its member."""
+    try:
+        if kind.kind == "reference":
+            kind = kind.target
+        return (kind.target, "->") if kind.kind == "pointer" else (kind, ".")
+    except Absent:
+        return Type("other", 0), "."  # only declared here: nothing to look into
+
+
+def _members_of(holder: Type) -> dict[str, tuple[int, Type]]:
+    try:
+        return holder.members if holder.kind == "struct" else {}
+    except Absent:
+        return {}
+
+
+def _contents(prefix: str, holder: Type) -> tuple[str, Type, str] | None:
+    """(first element, its pointer's type, how many) where the struct is a container."""
+    for data, count in CONTAINERS:
+        kind = holder
+        for name in data.split("."):
+            kind = _members_of(kind).get(name, (0, Type("other", 0)))[1]
+        if kind.kind == "pointer" and count.partition(" ")[0].partition(".")[0] in _members_of(holder):
+            return prefix + data, kind, prefix + count.format(prefix)
+    return None
 
 
 def _is_count(kind: Type) -> bool:
@@ -186,6 +216,10 @@ def _read_tokens(out: Candidate, seen: list[Seen]) -> None:
     arguments = [s for s in seen if s.expression == s.name]
     one, several = _first(arguments, TOKEN), _first(arguments, TOKENS, _are_counts)
     count = _first(arguments, COUNTS)
+    if several is None:
+        held = [s for s in seen if s.count and re.split(r"\.|->", s.expression)[0] == s.name]
+        several = _first(held, TOKENS, _are_counts)
+        count = next((s.count for s in held if s.expression == several), count)
     if several is None and one is None:
         members = [s for s in seen if s.expression != s.name and re.fullmatch(r"\w+(?:\.|->)\w+", s.expression)]
         several = _first(members, TOKENS, _are_counts)
@@ -217,8 +251,10 @@ def _read_lengths(out: Candidate, seen: list[Seen]) -> None:
         out.facts["n_layers"] = layers
         out.score += 3
     in_structs = _rows_in_structs(members, layers)
+    if rows is not None and layers is None:
+        layers = next((s.count for s in members if s.expression == rows), "") or None
     if rows is not None and layers is not None:
-        out.reads["cache_before"] = f"{rows}[:{layers}]"
+        out.reads["cache_before"], out.facts["n_layers"] = f"{rows}[:{layers}]", layers
         out.score += 6
     elif in_structs is not None:
         out.reads["cache_before"], out.facts["n_layers"] = in_structs
@@ -238,7 +274,8 @@ def _rows_in_structs(members: list[Seen], layers: str | None) -> tuple[str, str]
             continue
         element = _target(seen.type)
         rows = _first(list(_members("", element, 1)), (*ROWS, *LENGTHS))
-        n = layers or (str(seen.type.size // element.size) if seen.type.kind == "array" and element.size else None)
+        in_place = str(seen.type.size // element.size) if seen.type.kind == "array" and element.size else None
+        n = layers or seen.count or in_place
         if rows is not None and n is not None and element.kind in ("struct", "pointer"):
             return f"{seen.expression}[:{n}]{rows}", n
     return None

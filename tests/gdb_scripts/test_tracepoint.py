@@ -137,7 +137,7 @@ class Bytes(layout.Memory):
 def test_a_plan_as_actions() -> None:
     wanted = {"reads.n": "n", "reads.seq": "st->seq_len", "reads.rows": "st->cache_len[:st->n]"}
     plan = layout.plan({name: ex.parse(text) for name, text in wanted.items()}, Names())
-    found = collection(plan, Bytes(), {"st", "n"}, {}, "s_")
+    found = collection(plan, Bytes(), {"st", "n"}, {}, set(), "s_")
     assert found.names == {"n": "s_0", "st": "s_1"} or found.names == {"st": "s_0", "n": "s_1"}
     st = "$" + found.names["st"]
     assert f"teval {st} = (long long) st" in found.lines
@@ -148,7 +148,7 @@ def test_a_plan_as_actions() -> None:
 
 def test_a_struct_by_value_is_collected_where_it_lies() -> None:
     plan = layout.plan({"reads.t": ex.parse("batch.tokens[0]"), "reads.n": ex.parse("batch.n")}, Names())
-    found = collection(plan, Bytes(), set(), {}, "s_")
+    found = collection(plan, Bytes(), set(), {}, set(), "s_")
     assert found.by_address == {"batch"}
     assert "teval $s_0 = (unsigned long long) &batch" in found.lines
     assert "collect *(unsigned char *) ($s_0 + 0)@16" in found.lines
@@ -321,6 +321,7 @@ int main() {
     for (int i = 0; i < 4; i++) engine.forward({1, tokens + i}, {1, tokens + i});
 }
 """
+PROGRAMS = Path(__file__).parent / "programs"
 CPP_PROBE = """
 [probe]
 name = cpp
@@ -363,3 +364,18 @@ def test_references_structs_by_value_and_this(tmp_path: Path, optimised: str, ar
     assert found["stop"] == found["tracepoint"]
     assert [s["token_id"] for s in found["stop"]] == [None, 7, 8, 9, 10]
     assert [s["cache_before"] for s in found["stop"]] == [[n] * 3 for n in (0, 3, 4, 5, 6)]
+
+
+def test_a_struct_in_registers_is_left_to_stops_and_the_run_goes_on(tmp_path: Path) -> None:
+    """No target can collect it; and a command of gdb's that fails inside a hit would end `continue` early."""
+    program = compiled(PROGRAMS / "containers.cpp", tmp_path / "engine", "-O2", "-std=c++20", "-DTOKENS_IN_A_SPAN")
+    probe, path = tmp_path / "span.ini", tmp_path / "run.steps"
+    probe.write_text(
+        "[probe]\nname = span\n[forward]\nfunction = Engine::forward\n"
+        "n_tokens = tokens._M_extent._M_extent_value\nseq_before = this->n_past\n"
+    )
+    out = through_gdbserver(
+        program, [], "stepscope backend tracepoint", f"stepscope probe {probe}", f"stepscope record {path}", "continue"
+    )
+    assert "backend stop: tokens lies in registers" in out
+    assert [(s["n_tokens"], s["seq_before"]) for s in steps(path)] == [(3, 0), (1, 3), (1, 4), (1, 5), (1, 6)]

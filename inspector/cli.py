@@ -79,7 +79,12 @@ def program() -> NoReturn:
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (*ends, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)  # what comes while the interpreter ends is quiet, too
-    sys.exit(128 + asked[0] if asked else code)
+    if asked or code == INTERRUPTED:
+        # a module in C whose import was cut short can bring down the interpreter's own ending
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(128 + asked[0] if asked else code)
+    sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,6 +21,7 @@ from traces.paired import (
     Choice,
     Divergence,
     LayerDifference,
+    Pairs,
     StateDifference,
     align,
     beside,
@@ -146,10 +147,10 @@ def compare(
     a, b = sides[0][pair[0]], sides[1][pair[1]]
     alignments = align(a.requests, b.requests)
     tables, runs = (a.table, b.table), (a.columns, b.columns)
-    pairs = [step_pairs(*runs, alignment) for alignment in alignments]
+    pairs = step_pairs(runs, alignments)
     seen = beside(tables, runs, [(x, y) for x, y, _ in pairs], "layers" not in forbidden)
     layer = min((found for found, _ in seen if found is not None), key=lambda f: f.step, default=None)
-    first = divergence(*runs, alignments, lengths_count, layer)
+    first = divergence(*runs, alignments, pairs, lengths_count, layer)
     state = _states(runs, alignments, pairs, [rows for _, rows in seen], lengths_count)
     rules = _rules(sides)
     timing = Timing([], []) if "time" in forbidden else compare_times(_timed(sides[0]), _timed(sides[1]), min_effect)
@@ -328,14 +329,14 @@ def _state_answer(
 def _states(
     runs: tuple[RunColumns, RunColumns],
     alignments: list[Alignment],
-    pairs: list[Any],
+    pairs: list[Pairs],
     rows: list[list[StateDifference]],
     lengths_count: bool,
 ) -> list[StateDifference]:
     """The first difference of each field and layer, over all requests."""
     found: dict[tuple[str, int | None], StateDifference] = {}
-    for alignment, together, layers in zip(alignments, pairs, rows, strict=True):
-        stepwise = length_differences(runs, together) + layers
+    for alignment, lengths, layers in zip(alignments, length_differences(runs, pairs), rows, strict=True):
+        stepwise = lengths + layers
         told = {d.field for d in stepwise}
         whole = [d for d in request_differences(alignment, lengths_count) if d.field not in told]
         for difference in stepwise + whole:
@@ -360,7 +361,7 @@ def _worst(verdicts: list[str]) -> str:
 
 
 def _layer_answer(
-    a: _Loaded, b: _Loaded, alignments: list[Alignment], layer: LayerDifference | None, pairs: list[Any]
+    a: _Loaded, b: _Loaded, alignments: list[Alignment], layer: LayerDifference | None, pairs: list[Pairs]
 ) -> tuple[str, str]:
     if layer is not None:
         return DIFFERS, ""

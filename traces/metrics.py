@@ -8,7 +8,7 @@ samples it. Sequences that share a forward share its time: it is counted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,12 @@ import numpy.typing as npt
 
 from traces.context import DECODE, PREFILL, VERIFY, count
 from traces.fields import FINISH, FINISH_NAMES
+from traces.packed import Packed
 from traces.table import Chunk, Run, Table
 
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int32]
+"""Numbers of rows among a run's columns"""
 _TIMES = ("total", "forward", "sample", "gemm", "attn", "lm_head")
 _BYTES = {"f32": 4, "f16": 2, "bf16": 2, "fp16": 2, "fp32": 4, "f64": 8, "q8_0": 1.0625, "int8": 1, "fp8": 1}
 _BINS = 8
@@ -27,18 +30,21 @@ _LEAST_SPAN = 100
 
 
 class RunColumns:
-    """The columns that figures need, of one whole run: about 90 bytes a step.
+    """The columns that figures need, of one whole run, packed: 5 to 40 bytes a step.
 
     chunks: the run's, as Table.chunks_of gives them; rows of damaged frames are left out, and `damaged_from` is the
     first of them. also: more scalar fields of the vocabulary to keep where the run has them.
+
+    `run[name]` unpacks a column anew: what looks at one request after the other takes its columns before it begins.
     """
 
     def __init__(self, run: Run, chunks: Iterable[Chunk], also: Iterable[str] = ()) -> None:
         self.run = run
         self.damaged_from: int | None = None
         kept = tuple(name for name in also if name in run.names)
-        gathered: dict[str, list[Any]] = {}
         self.notes: list[tuple[int, dict[str, Any]]] = []
+        empty = {**_needed(np.zeros(0, run.dtype), run, kept), "step": np.zeros(0, np.int64)}
+        self._columns = {name: Packed(values.dtype) for name, values in empty.items()}
         for chunk in chunks:
             self.notes += chunk.notes
             rows, steps = chunk.rows, np.arange(chunk.first_step, chunk.first_step + len(chunk.rows))
@@ -47,11 +53,8 @@ class RunColumns:
                     self.damaged_from = chunk.first_step + int(np.argmax(chunk.bad))
                 rows, steps = rows[~chunk.bad], steps[~chunk.bad]
             for name, values in _needed(rows, run, kept).items():
-                gathered.setdefault(name, []).append(values)
-            gathered.setdefault("step", []).append(steps)
-        empty = {**_needed(np.zeros(0, run.dtype), run, kept), "step": np.zeros(0, np.int64)}
-        # a column's pieces go as soon as it is whole: together they would be as much again
-        self.values = {name: np.concatenate(gathered.pop(name)) for name in list(gathered)} or empty
+                self._columns[name].add(values)
+            self._columns["step"].add(steps)
         self.clocked = run.facts.get("clock") not in ("none", "debugger")
         self.naive = run.facts.get("loop") == "naive"
 
@@ -61,16 +64,20 @@ class RunColumns:
         return np.asarray((self["phase"] != PREFILL) & (self["n_tokens"] > 0))
 
     def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+        return self._columns[name].whole()
 
     def __contains__(self, name: str) -> bool:
-        return name in self.values
+        return name in self._columns
+
+    def take(self, *names: str) -> dict[str, Any]:
+        """Several columns, unpacked; those that the run has."""
+        return {name: self[name] for name in names if name in self}
 
 
 def _needed(rows: Any, run: Run, also: tuple[str, ...]) -> dict[str, Any]:
-    out = {name: rows[name].copy() for name in ("phase", "seq_id", "n_tokens", "seq_len", "finish", *also)}
+    out = {name: rows[name] for name in ("phase", "seq_id", "n_tokens", "seq_len", "finish", *also)}
     for name in ("n_accepted", "n_drafted", "forward_id"):
-        out[name] = rows[name].copy() if name in run.names else np.full(len(rows), -1, np.int32)
+        out[name] = rows[name] if name in run.names else np.full(len(rows), -1, np.int32)
     t_ns = rows["t_ns"].astype(np.int64) if "t_ns" in run.names else np.full(len(rows), -1, np.int64)
     out["t_ns"] = np.where(t_ns < 0, -1, t_ns)
     for part in _TIMES:
@@ -171,7 +178,7 @@ class RequestSteps(NamedTuple):
     """Which rows of a run's columns are one request's. ended: the finish that a note tells of, if one does."""
 
     seq_id: int
-    rows: npt.NDArray[np.int64]
+    rows: Rows
     note: dict[str, Any]
     ended: Any
 
@@ -180,19 +187,14 @@ def request_steps(run: RunColumns) -> list[RequestSteps]:
     """Every request of a run that has steps, in the order of their first one."""
     marks: dict[int, list[tuple[int, dict[str, Any]]]] = {}
     ends: dict[int, list[tuple[int, Any]]] = {}
-    for step, note in run.notes:
-        at = int(np.searchsorted(run["step"], step))
+    places = _places(run)
+    for at, (_, note) in zip(places, run.notes, strict=True):
         if note.get("kind") == "request":
             marks.setdefault(count(note, "seq_id"), []).append((at, note))
         elif note.get("kind") == "finish":
             ends.setdefault(count(note, "seq_id"), []).append((at, note.get("finish")))
     found = []
-    order = np.argsort(run["seq_id"], kind="stable")
-    edges = np.flatnonzero(np.diff(run["seq_id"][order])) + 1
-    for rows in np.split(order, edges):
-        if not len(rows):
-            continue
-        seq_id = int(run["seq_id"][rows[0]])
+    for seq_id, rows in rows_by_sequence(run["seq_id"]):
         asked = marks.get(seq_id, [])
         cuts = [int(np.searchsorted(rows, at)) for at, _ in asked] + [len(rows)]
         if cuts[0]:
@@ -205,9 +207,27 @@ def request_steps(run: RunColumns) -> list[RequestSteps]:
     return sorted(found, key=lambda request: int(request.rows[0]))
 
 
+def _places(run: RunColumns) -> list[int]:
+    """For each note of a run the row that follows it; damaged steps have none."""
+    places: list[int] = np.searchsorted(run["step"], [step for step, _ in run.notes]).tolist() if run.notes else []
+    return places
+
+
+def rows_by_sequence(seq_id: Any) -> list[tuple[int, Rows]]:
+    """The rows of each sequence, ascending, by its number. seq_id: (steps,)."""
+    if not len(seq_id):
+        return []
+    if seq_id[0] == seq_id[-1] and (seq_id == seq_id[0]).all():
+        return [(int(seq_id[0]), np.arange(len(seq_id), dtype=np.int32))]
+    order = np.argsort(seq_id, kind="stable").astype(np.int32)
+    parts = np.split(order, np.flatnonzero(np.diff(seq_id[order])) + 1)
+    return [(int(seq_id[rows[0]]), rows) for rows in parts]
+
+
 def requests_of(run: RunColumns) -> list[Request]:
     """Every request's figures, in the order of their first step; those of totals notes behind them."""
-    requests = [_request(run, *request) for request in request_steps(run)]
+    columns = run.take("phase", "finish", "n_accepted", "total", "t_ns")
+    requests = [_request(columns, run.clocked, request) for request in request_steps(run)]
     recorded = {request.seq_id for request in requests}
     totals = (note for _, note in run.notes if note.get("kind") == "totals")
     return requests + [_from_totals(note) for note in totals if count(note, "seq_id") not in recorded]
@@ -218,31 +238,33 @@ def _ended(finishes: list[tuple[int, Any]], begins: int, until: int | None) -> A
     return next((why for at, why in finishes if at >= begins and (until is None or at <= until)), None)
 
 
-def _request(run: RunColumns, seq_id: int, steps: Any, note: dict[str, Any], ended: Any) -> Request:
-    phase, finish = run["phase"][steps], run["finish"][steps]
-    sampled = phase != PREFILL
-    tokens = np.where(phase == VERIFY, 1 + np.maximum(run["n_accepted"][steps], 0), 1) * sampled
-    sent = tokens - (sampled & (finish == FINISH["eos"]))
+def _request(columns: dict[str, Any], clocked: bool, request: RequestSteps) -> Request:
+    seq_id, rows, note, ended = request
+    steps = _span(rows)
+    finish = columns["finish"][steps]
+    tokens, sent = _tokens_out(columns["phase"][steps], columns["n_accepted"][steps], finish)
+    generated, tokens_out = int(tokens.sum()), int(sent.sum())
+    del tokens
     code = int(finish[-1])
     reason = (FINISH_NAMES.get(code) if code else None) or (ended if isinstance(ended, str) else None)
     ttft = tpot = whole = None
     gaps = np.zeros(0)
-    start, times, end = _clock(run, steps, note)
+    start, times, end = _clock(columns, steps, note) if clocked else (0.0, None, 0.0)
     if times is not None:
-        out = np.flatnonzero(sent > 0)
-        first = np.flatnonzero(sampled)
-        ttft = float(times[first[0]] - start) if len(first) and start is not None else None
+        sampled = columns["phase"][steps] != PREFILL
+        ttft = float(times[np.argmax(sampled)] - start) if sampled.any() and start is not None else None
         whole = float(end - (times[0] if start is None else start))
-        gaps = np.diff(times[out])
-        n = int(sent.sum())
-        tpot = float(times[out[-1]] - times[out[0]]) / (n - 1) if n > 1 and len(out) > 1 else None
+        out = times[sent > 0]
+        del times
+        gaps = np.diff(out)
+        tpot = float(out[-1] - out[0]) / (tokens_out - 1) if tokens_out > 1 and len(out) > 1 else None
     prompt, reused = count(note, "prompt_tokens"), count(note, "n_reused")
     return Request(
         seq_id,
         prompt if prompt >= 0 else None,
         reused if reused >= 0 else None,
-        int(tokens.sum()),
-        int(sent.sum()),
+        generated,
+        tokens_out,
         reason,
         ttft,
         tpot,
@@ -251,24 +273,37 @@ def _request(run: RunColumns, seq_id: int, steps: Any, note: dict[str, Any], end
     )
 
 
-def _clock(run: RunColumns, steps: Any, note: dict[str, Any]) -> tuple[float | None, Floats | None, float]:
+def _span(rows: Rows) -> Any:
+    """Rows as what picks them: a slice, which copies nothing, where they follow each other."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+
+
+def _tokens_out(phase: Any, n_accepted: Any, finish: Any) -> tuple[Any, Any]:
+    """(tokens that each step sampled and accepted, those of them that were sent out: all but an end token)."""
+    tokens = (phase != PREFILL).astype(n_accepted.dtype)
+    verify = phase == VERIFY
+    if verify.any():
+        tokens[verify] += np.maximum(n_accepted[verify], 0)
+    return tokens, tokens - ((phase != PREFILL) & (finish == FINISH["eos"]))
+
+
+def _clock(columns: dict[str, Any], steps: Any, note: dict[str, Any]) -> tuple[float | None, Floats | None, float]:
     """(start, when each step began, end) in ms. From t_ns; where that is absent, or runs backwards since the clock was
     set, from the steps' own lengths. The start is unknown where neither the request's own time nor its prompt was
     seen: its first token is not its start."""
-    from_prompt = len(steps) > 0 and run["phase"][steps[0]] == PREFILL
-    total = np.nan_to_num(run["total"][steps].astype(np.float64))
-    t_ns = run["t_ns"][steps]
-    if not run.clocked:
-        return 0.0, None, 0.0
+    from_prompt = columns["phase"][steps][0] == PREFILL
+    total, t_ns = columns["total"][steps], columns["t_ns"][steps]
     asked = count(note, "t_ns")
-    if len(t_ns) and (t_ns >= 0).all() and (np.diff(t_ns) >= 0).all() and asked <= t_ns[0]:
+    if (t_ns >= 0).all() and (t_ns[1:] >= t_ns[:-1]).all() and asked <= t_ns[0]:
         times = t_ns / 1e6
         start = asked / 1e6 if asked >= 0 else float(times[0]) if from_prompt else None
-        return start, times, float(times[-1] + total[-1])
-    if np.isnan(run["total"][steps]).any():
+        return start, times, float(times[-1] + np.nan_to_num(total[-1].astype(np.float64)))
+    if np.isnan(total).any():
         return 0.0, None, 0.0
-    ends = np.cumsum(total)
-    return (0.0 if from_prompt else None), ends - total, float(ends[-1])
+    spent = total.astype(np.float64)
+    ends = np.cumsum(spent)
+    return (0.0 if from_prompt else None), ends - spent, float(ends[-1])
 
 
 def _from_totals(note: dict[str, Any]) -> Request:
@@ -309,11 +344,13 @@ def _phase(runs: list[RunColumns], requests: list[Request], prefill: bool) -> di
         chosen = (run["phase"] == PREFILL) == prefill
         # what the naive loop feeds again is work, not tokens
         fed = np.where(run.fed, 1, run["n_tokens"]) if run.naive else run["n_tokens"]
-        kept = np.where(run["phase"] == VERIFY, 1 + run["n_accepted"], fed)
-        tokens += int(np.maximum(kept[chosen], 0).sum())
-        total = run["total"][chosen & first_of_forward(run)].astype(np.float64)
+        verify = chosen & (run["phase"] == VERIFY)
+        tokens += int(np.maximum(fed[chosen & ~verify], 0).sum())
+        if verify.any():
+            tokens += int(np.maximum(1 + run["n_accepted"][verify], 0).sum())
+        total = run["total"][chosen & first_of_forward(run)]
         if run.clocked and np.isfinite(total).any():
-            spent, timed = spent + float(np.nansum(total)), True
+            spent, timed = spent + _added(total), True
     for totals in (r.totals for r in requests if r.totals is not None):
         fed = count(totals, "fed") if prefill else _decoded(totals)
         ms = _sum([totals.get("prefill_ms" if prefill else "decode_ms")])
@@ -324,6 +361,13 @@ def _phase(runs: list[RunColumns], requests: list[Request], prefill: bool) -> di
             untimed, unfed = untimed + max(fed, 0), unfed + (ms or 0.0)
     rate = _rate(tokens - untimed, spent - unfed) if timed and tokens > untimed else None
     return {"tokens": tokens, "ms": spent if timed else None, "tok_s": rate}
+
+
+def _added(times: Any) -> float:
+    """The sum of those that are known, in double precision."""
+    exact = times.astype(np.float64)
+    exact[np.isnan(exact)] = 0.0
+    return float(exact.sum())
 
 
 def first_of_forward(run: RunColumns) -> npt.NDArray[np.bool_]:
@@ -341,8 +385,11 @@ def first_of_forward(run: RunColumns) -> npt.NDArray[np.bool_]:
 def _alone(run: RunColumns) -> npt.NDArray[np.bool_]:
     """Records whose forward fed no other sequence."""
     ids = run["forward_id"]
-    _, where, n = np.unique(ids, return_inverse=True, return_counts=True)
-    return np.asarray((ids < 0) | (n[where] == 1))
+    alone = ids < 0
+    shared = np.flatnonzero(~alone)
+    _, where, n = np.unique(ids[shared], return_inverse=True, return_counts=True)
+    alone[shared] = n[where] == 1
+    return np.asarray(alone)
 
 
 def _forwards(run: RunColumns) -> int:
@@ -355,17 +402,21 @@ def _unaccounted(runs: list[RunColumns]) -> tuple[float | None, float | None]:
     inside: list[float | None] = []
     for run in runs:
         once = first_of_forward(run)
-        total = run["total"][once].astype(np.float64)
-        t_ns = run["t_ns"][once]
+        total, t_ns = run["total"][once], run["t_ns"][once]
         if not run.clocked or not len(total) or not np.isfinite(total).any():
             continue
-        if (t_ns >= 0).all() and (np.diff(t_ns) >= 0).all():
-            span = t_ns[-1] / 1e6 + np.nan_to_num(total[-1]) - t_ns[0] / 1e6
-            between.append(max(0.0, float(span - np.nansum(total))))
-        parts = run["forward"][once].astype(np.float64)
+        if (t_ns >= 0).all() and (t_ns[1:] >= t_ns[:-1]).all():
+            span = t_ns[-1] / 1e6 + np.nan_to_num(total[-1].astype(np.float64)) - t_ns[0] / 1e6
+            between.append(max(0.0, float(span - _added(total))))
+        del t_ns
+        parts = run["forward"][once]
         if np.isfinite(parts).any():
-            spent = np.nan_to_num(parts) + np.nan_to_num(run["sample"][once].astype(np.float64))
-            inside.append(max(0.0, float(np.nansum(total - spent))))
+            left = total.astype(np.float64)
+            spent = np.nan_to_num(parts.astype(np.float64))
+            del parts
+            spent += np.nan_to_num(run["sample"][once])
+            left -= spent
+            inside.append(max(0.0, _added(left)))
     return _sum(between), _sum(inside)
 
 
@@ -410,30 +461,32 @@ def _most_rows_held(run: RunColumns) -> int:
     """The most rows that all sequences held together: a sequence holds what its last step left until it gives it
     back (its release, or where there is none its end).
     """
-    rows, seq_id = run["rows"], run["seq_id"]
-    change = np.zeros(len(rows) + 1, np.int64)
     releases = _releases(run)
-    order = np.argsort(seq_id, kind="stable")
-    for steps in np.split(order, np.flatnonzero(np.diff(seq_id[order])) + 1):
-        given_back = releases.get(int(seq_id[steps[0]]), [])
+    rows = run["rows"]
+    change = np.zeros(len(rows) + 1, np.int64)
+    for seq_id, steps in rows_by_sequence(run["seq_id"]):
+        given_back = releases.get(seq_id, [])
         pieces = np.split(steps, np.searchsorted(steps, given_back))
         for held, until in zip(pieces, [*given_back, None], strict=True):
             if len(held):
-                change[held] += np.diff(rows[held], prepend=0)
+                own = rows[_span(held)]
+                change[held[0]] += own[0]
+                change[held[1:]] += own[1:] - own[:-1]
                 if until is not None:
-                    change[until] -= rows[held[-1]]
-    return int(np.cumsum(change).max())
+                    change[until] -= own[-1]
+    del rows
+    return int(np.cumsum(change, out=change).max())
 
 
 def _releases(run: RunColumns) -> dict[int, list[int]]:
     """For each sequence the steps before which its rows were given back."""
     released: dict[int, list[int]] = {}
-    for step, note in run.notes:
+    for at, (_, note) in zip(_places(run), run.notes, strict=True):
         if note.get("kind") == "release":
-            at = int(np.searchsorted(run["step"], step))  # steps that were damaged are not among the rows
             released.setdefault(count(note, "seq_id"), []).append(at)
+    ids = run["seq_id"]
     for i in np.flatnonzero(run["finish"]):
-        seq_id = int(run["seq_id"][i])
+        seq_id = int(ids[i])
         if seq_id not in released:
             released.setdefault(seq_id, []).append(int(i) + 1)
     return released
@@ -443,10 +496,10 @@ def _pace(runs: list[RunColumns]) -> dict[str, Any] | None:
     """{"steps", "first_ms", "last_ms"}: the median time of the first 20 and the last 20 steps after prefill that fed
     something, of half of them where they are fewer than 40; None where that is nothing.
     """
-    times = [run["total"][run.fed & first_of_forward(run)].astype(np.float64) for run in runs if run.clocked]
+    times = [run["total"][run.fed & first_of_forward(run)] for run in runs if run.clocked]
     spent = np.concatenate(times) if times else np.zeros(0)
     n = min(_PACE_STEPS, len(spent) // 2)
-    first, last = (_median(part) for part in (spent[:n], spent[len(spent) - n :]))
+    first, last = (_median(part.astype(np.float64)) for part in (spent[:n], spent[len(spent) - n :]))
     return {"steps": n, "first_ms": first, "last_ms": last} if n and first is not None and last is not None else None
 
 
@@ -485,30 +538,46 @@ def _by_context(runs: list[RunColumns]) -> list[dict[str, Any]]:
     """Median times of the steps after prefill that fed something, by the length of the sequence, in at most eight
     equal bins; of the naive loop also what a step computes again (`_recomputed`).
     """
-    lengths, times = [], []
-    for run in runs:
-        chosen = run.fed & (run["seq_len"] >= 0)
-        if run.clocked:
-            lengths.append(run["seq_len"][chosen].astype(np.int64))
-            gemm = run["gemm"][chosen] + np.nan_to_num(run["lm_head"][chosen])
-            times.append(np.stack([gemm, run["attn"][chosen], run["total"][chosen]]))
-    if not lengths or not sum(map(len, lengths)):
+    clocked = [run for run in runs if run.clocked]
+    lengths = [run["seq_len"][_has_context(run)] for run in clocked]
+    if not sum(map(len, lengths)):
         return []
-    length, measured = np.concatenate(lengths), np.concatenate(times, axis=1)
+    length = np.concatenate(lengths).astype(np.int64)
+    lengths.clear()
     low, high = int(length.min()), int(length.max())
     bins = min(_BINS, high - low + 1)
-    which = (length - low) * bins // (high - low + 1)
+    which = ((length - low) * bins // (high - low + 1)).astype(np.int8)
+    sizes = np.bincount(which, minlength=bins)
+    contexts = [float(length[which == b].mean()) if sizes[b] else None for b in range(bins)]
+    del length
+    medians = {
+        name: [_median(times[which == b]) if sizes[b] else None for b in range(bins)]
+        for name, times in _times_by_part(clocked)
+    }
     table = []
-    for b in range(bins):
-        inside = which == b
-        if inside.any():
-            gemm, attn, total = (_median(values[inside]) for values in measured)
-            at = round(float(length[inside].mean()))
-            row = {"context": at, "steps": int(inside.sum()), "gemm_ms": gemm, "attn_ms": attn, "total_ms": total}
+    for b, context in enumerate(contexts):
+        if context is not None:
+            at = round(context)
+            row = {"context": at, "steps": int(sizes[b]), **{name: values[b] for name, values in medians.items()}}
             if all(run.naive for run in runs):
                 row.update(recomputed_rows=at - 1, scores=at * (at + 1) // 2)
             table.append(row)
     return table
+
+
+def _has_context(run: RunColumns) -> npt.NDArray[np.bool_]:
+    return np.asarray(run.fed & (run["seq_len"] >= 0))
+
+
+def _times_by_part(runs: list[RunColumns]) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+    """The times of the steps that have a context, one part after the other: GEMM counts the lm_head too."""
+
+    def joined(part: str) -> npt.NDArray[np.float32]:
+        return np.concatenate([run[part][_has_context(run)] for run in runs])
+
+    yield "gemm_ms", joined("gemm") + np.nan_to_num(joined("lm_head"))
+    yield "attn_ms", joined("attn")
+    yield "total_ms", joined("total")
 
 
 def _with_floor(table: list[dict[str, Any]], floor: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -548,10 +617,11 @@ def _floor(run: RunColumns) -> dict[str, Any] | None:
     is_sound = floor and all(map(_not_below_zero, floor.values())) and floor["bandwidth_gb_s"] > 0
     if not is_sound or not run.clocked:
         return None
-    alone = (run["phase"] == DECODE) & (run["n_tokens"] == 1) & _alone(run) & (run["total"] > 0)
+    total = run["total"]
+    alone = (run["phase"] == DECODE) & (run["n_tokens"] == 1) & _alone(run) & (total > 0)
     if not alone.any():
         return None
-    length, total = run["seq_len"][alone].astype(np.float64), run["total"][alone].astype(np.float64)
+    length, total = run["seq_len"][alone].astype(np.float64), total[alone].astype(np.float64)
     least = _least_ms(floor, length)
     return {
         **floor,

@@ -15,10 +15,12 @@ import numpy.typing as npt
 
 from traces.context import PREFILL, VERIFY, count
 from traces.fields import ABSENT_I64, FINISH_NAMES
-from traces.metrics import RequestSteps, RunColumns, request_steps
+from traces.metrics import RequestSteps, Rows, RunColumns, request_steps
 from traces.table import Table
 
 Ints = npt.NDArray[np.int64]
+Columns = dict[str, Any]
+"""Columns of a run, unpacked"""
 
 KEPT = ("token_id", "seq_before", "margin", "logit", "runner_up", "n_drafted", "n_reused")
 """Fields that RunColumns is to keep beside its own where runs are compared."""
@@ -49,7 +51,7 @@ class Request:
     finish: str | None
     tokens: Ints
     steps: Ints
-    rows: Ints
+    rows: Rows
     """Rows of its run's columns."""
     cut: str | None
 
@@ -58,89 +60,125 @@ def requests_of(run: RunColumns, table: Table, complete: bool) -> list[Request]:
     """The requests of a run in the order of their first step; those that a log has only totals of behind them."""
     gaps = [(step, note) for step, note in run.notes if note.get("kind") == "gap"]
     parts = request_steps(run)
-    found = [_request(run, table, part, complete, _lost_from(run, part, parts, gaps)) for part in parts]
+    columns = run.take("phase", "n_accepted", "n_tokens", "n_drafted", "n_reused", "step", "finish", "token_id")
+    lost = _lost_from(run.damaged_from, columns["step"], parts, gaps)
+    known = [_known_part(columns, part, complete, at) for part, at in zip(parts, lost, strict=True)]
+    drafts = _drafts(columns, table, [rows for rows, _, _ in known]) if "draft_ids" in run.run.names else None
+    found = [_request(columns, part, *seen, drafts) for part, seen in zip(parts, known, strict=True)]
     recorded = {part.seq_id for part in parts}
     totals = (note for _, note in run.notes if note.get("kind") == "totals")
     return found + [_from_totals(note) for note in totals if count(note, "seq_id") not in recorded]
 
 
 def _lost_from(
-    run: RunColumns, part: RequestSteps, parts: list[RequestSteps], gaps: list[tuple[int, dict[str, Any]]]
-) -> _Lost | None:
-    """The first step of a request that may follow one that was not recorded, or was lost to damage."""
-    first = int(run["step"][part.rows[0]])
-    later = [int(run["step"][p.rows[0]]) for p in parts if p.seq_id == part.seq_id and p.rows[0] > part.rows[0]]
-    places = [] if run.damaged_from is None else [_Lost(run.damaged_from, "")]
-    for step, note in gaps:
-        if note.get("seq_id") is None:
-            places.append(_Lost(step, ""))
-        elif note["seq_id"] == part.seq_id and first < step <= min(later, default=step):
-            places.append(_Lost(step, str(note.get("why") or "its next steps were not recorded")))
-    return min(places, default=None)
+    damaged_from: int | None, step: Ints, parts: list[RequestSteps], gaps: list[tuple[int, dict[str, Any]]]
+) -> list[_Lost | None]:
+    """For each request the first step that may follow one that was not recorded, or was lost to damage."""
+    of_all = [_Lost(at, "") for at, note in gaps if note.get("seq_id") is None]
+    if damaged_from is not None:
+        of_all.append(_Lost(damaged_from, ""))
+    of_one: dict[int, list[_Lost]] = {}
+    for at, note in gaps:
+        if note.get("seq_id") is not None:
+            why = str(note.get("why") or "its next steps were not recorded")
+            of_one.setdefault(count(note, "seq_id"), []).append(_Lost(at, why))
+    found = []
+    next_of: dict[int, int] = {}
+    for part in reversed(parts):  # by their first steps, so what came up last of a sequence is its next request
+        first, following = int(step[part.rows[0]]), next_of.get(part.seq_id)
+        own = [p for p in of_one.get(part.seq_id, []) if first < p.step and (following is None or p.step <= following)]
+        found.append(min([*of_all, *own], default=None))
+        next_of[part.seq_id] = first
+    return found[::-1]
 
 
-def _request(run: RunColumns, table: Table, part: RequestSteps, complete: bool, lost: _Lost | None) -> Request:
-    rows, finish, cut = _known_part(run, part, complete, lost)
-    phase, accepted = run["phase"][rows], run["n_accepted"][rows]
+def _request(
+    columns: Columns, part: RequestSteps, rows: Rows, finish: str | None, cut: str | None, drafts: _Drafts | None
+) -> Request:
+    phase, accepted = columns["phase"][rows], columns["n_accepted"][rows]
     verify = phase == VERIFY
-    sizes = np.where(phase == PREFILL, 0, np.where(verify, 1 + accepted, 1))
+    sizes = tokens_of(phase, accepted)
     owner = np.repeat(rows, sizes)
-    tokens = _with_drafts(run, table, rows, sizes, run["token_id"][owner])
-    fed = run["n_tokens"][rows][phase == PREFILL]
+    tokens = columns["token_id"][owner]
+    if verify.any():
+        _put_drafts(tokens, rows, sizes, drafts)
+    fed = columns["n_tokens"][rows][phase == PREFILL]
     speculates = bool(verify.any())
     return Request(
         part.seq_id,
         _ids(part.note.get("prompt_ids")),
         _known(count(part.note, "prompt_tokens")),
         _known_sum(fed) if len(fed) else None,
-        _reused(run, rows, part.note),
-        _known_sum(run["n_drafted"][rows][verify]) if speculates and "n_drafted" in run else None,
+        _reused(columns, rows, part.note),
+        _known_sum(columns["n_drafted"][rows][verify]) if speculates else None,
         int(accepted[verify].sum()) if speculates else None,
         int(sizes.sum()),
         finish,
         tokens,
-        run["step"][owner],
+        columns["step"][owner],
         rows,
         cut,
     )
 
 
+def tokens_of(phase: Any, n_accepted: Any) -> Any:
+    """How many tokens each step sent out: none of a prefill, one and the accepted drafts of a verify step. int32."""
+    sizes = (phase != PREFILL).astype(np.int32)
+    verify = phase == VERIFY
+    sizes[verify] += n_accepted[verify]
+    return sizes
+
+
 def _known_part(
-    run: RunColumns, part: RequestSteps, complete: bool, lost: _Lost | None
-) -> tuple[Ints, str | None, str | None]:
+    columns: Columns, part: RequestSteps, complete: bool, lost: _Lost | None
+) -> tuple[Rows, str | None, str | None]:
     """(rows up to where something is unknown, how the request finished, why it is cut there or None)."""
     rows, cut = part.rows, None
-    if lost is not None and run["step"][rows[-1]] >= lost.step:
-        rows = rows[run["step"][rows] < lost.step]
+    if lost is not None and columns["step"][rows[-1]] >= lost.step:
+        rows = rows[columns["step"][rows] < lost.step]
         cut = f"steps from {lost.step} on were not recorded or are damaged"
     elif lost is not None and lost.why:
         cut = lost.why
-    uncounted = (run["phase"][rows] == VERIFY) & (run["n_accepted"][rows] < 0)
+    uncounted = (columns["phase"][rows] == VERIFY) & (columns["n_accepted"][rows] < 0)
     if uncounted.any():
         rows = rows[: int(np.argmax(uncounted))]
         cut = "n_accepted is absent"
-    code = int(run["finish"][rows[-1]]) if len(rows) else 0
+    code = int(columns["finish"][rows[-1]]) if len(rows) else 0
     finish = FINISH_NAMES.get(code) if code else part.ended if isinstance(part.ended, str) else None
     if cut is None and finish is None and not complete:
         cut = "the trace was cut off"
     return rows, finish, cut
 
 
-def _with_drafts(run: RunColumns, table: Table, rows: Ints, sizes: Ints, tokens: Ints) -> Ints:
-    """A verify step's own id, then the drafts that it kept; those that were not recorded are absent."""
-    tokens = tokens.copy()
+class _Drafts(NamedTuple):
+    """Draft ids of the verify steps of a run that kept some: ids (steps, drafts) of `rows`, ascending."""
+
+    rows: Rows
+    ids: Any
+
+
+def _drafts(columns: Columns, table: Table, of_requests: list[Rows]) -> _Drafts | None:
+    """Of all requests together, in file order: requests that take turns lie spread over the whole file."""
+    keep = columns["n_accepted"] > 0
+    keep &= columns["phase"] == VERIFY
+    wanted = [rows[keep[rows]] for rows in of_requests]
+    rows = np.sort(np.concatenate(wanted)) if wanted else np.zeros(0, np.int32)
+    if not len(rows):
+        return None
+    pieces = columns_at(table, columns["step"][rows], ("draft_ids",))
+    return _Drafts(rows, np.concatenate([p["draft_ids"].reshape(len(p["draft_ids"]), -1) for p in pieces]))
+
+
+def _put_drafts(tokens: Ints, rows: Rows, sizes: Any, drafts: _Drafts | None) -> None:
+    """Behind a verify step's own id the drafts that it kept; those that were not recorded are absent."""
     place = np.arange(len(tokens)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_draft = place > 0
     tokens[is_draft] = ABSENT_I64
-    if "draft_ids" not in run.run.names or not is_draft.any():
-        return tokens
-    several = sizes > 1
-    pieces = columns_at(table, run["step"][rows[several]], ("draft_ids",))
-    drafts = np.concatenate([p["draft_ids"].reshape(len(p["draft_ids"]), -1) for p in pieces])
-    line = np.repeat(np.cumsum(several) - 1, sizes)
-    known = is_draft & (place <= drafts.shape[1])
-    tokens[known] = drafts[line[known], place[known] - 1]
-    return tokens
+    if drafts is None:
+        return
+    known = is_draft & (place <= drafts.ids.shape[1])
+    line = np.searchsorted(drafts.rows, np.repeat(rows, sizes)[known])
+    tokens[known] = drafts.ids[line, place[known] - 1]
 
 
 def _from_totals(note: dict[str, Any]) -> Request:
@@ -158,15 +196,15 @@ def _from_totals(note: dict[str, Any]) -> Request:
         finish if isinstance(finish, str) else None,
         none,
         none,
-        none,
+        none.astype(np.int32),
         "its log has no steps",
     )
 
 
-def _reused(run: RunColumns, rows: Ints, note: dict[str, Any]) -> int | None:
+def _reused(columns: Columns, rows: Rows, note: dict[str, Any]) -> int | None:
     noted = _known(count(note, "n_reused"))
-    if noted is None and "n_reused" in run and len(rows):
-        return _known(int(run["n_reused"][rows[0]]))
+    if noted is None and "n_reused" in columns and len(rows):
+        return _known(int(columns["n_reused"][rows[0]]))
     return noted
 
 

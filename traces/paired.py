@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traces.context import PREFILL, VERIFY
+from traces.context import PREFILL
 from traces.fields import ABSENT_I64, FINISH_NAMES
-from traces.metrics import RunColumns
-from traces.outputs import PIECE, Ints, Request, columns_at
+from traces.metrics import Rows, RunColumns
+from traces.outputs import PIECE, Columns, Ints, Request, columns_at, tokens_of
 from traces.table import Table
 
 Floats = npt.NDArray[np.float64]
-Piece = tuple[Ints, Ints, dict[str, Any], dict[str, Any]]
+Piece = tuple[Rows, Rows, dict[str, Any], dict[str, Any]]
 """Steps side by side: (rows of the base, rows of the new run, the fields of either)"""
+Pairs = tuple[Rows, Rows, npt.NDArray[np.bool_]]
+"""One request's steps side by side: (rows of the base, rows of the new run, whether the steps began alike)"""
 
 FINGERPRINTS = ("hidden_rms", "hidden_sum")
 """Fields that tell what a layer computed, the better one first."""
@@ -163,44 +165,56 @@ def parts_at(alignment: Alignment, lengths_count: bool) -> bool:
     return lengths_count and lengths[0] != lengths[1] and shorter.cut is None
 
 
-def step_pairs(base: RunColumns, new: RunColumns, alignment: Alignment) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-    """(rows of the base, rows of the new run, whether the steps began alike) of the steps that stand side by side.
+def step_pairs(runs: tuple[RunColumns, RunColumns], alignments: list[Alignment]) -> list[Pairs]:
+    """For each request (rows of the base, rows of the new run, whether the steps began alike) of the steps that stand side by side.
 
     Sampling steps that cover the same output tokens, all of them agreed. Prefill steps one by one; where the prompt
     was fed in other pieces, only its last: they ended alike and did not begin alike.
     """
+    base, new = (run.take("phase", "n_accepted") for run in runs)
+    return [_pairs_of(base, new, alignment) for alignment in alignments]
+
+
+def _pairs_of(base: Columns, new: Columns, alignment: Alignment) -> Pairs:
     a, b = alignment.base, alignment.new
     if a is None or b is None:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_)
+        return np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.bool_)
     ends = []
-    for run, request in ((base, a), (new, b)):
-        phase = run["phase"][request.rows]
-        size = np.where(phase == PREFILL, 0, np.where(phase == VERIFY, 1 + run["n_accepted"][request.rows], 1))
-        ends.append((phase == PREFILL, np.cumsum(size) - size, np.cumsum(size)))
+    for columns, request in ((base, a), (new, b)):
+        phase = columns["phase"][request.rows]
+        size = tokens_of(phase, columns["n_accepted"][request.rows])
+        to = np.cumsum(size, dtype=np.int32)
+        ends.append((phase == PREFILL, to - size, to))
     (pre_a, from_a, to_a), (pre_b, from_b, to_b) = ends
     fill_a, fill_b = a.rows[pre_a], b.rows[pre_b]
     alike = len(fill_a) == len(fill_b)
     if not alike:
         fill_a, fill_b = (rows[-1:] if len(fill_a) and len(fill_b) else rows[:0] for rows in (fill_a, fill_b))
     took_a, took_b = ~pre_a & (to_a <= alignment.agreed), ~pre_b & (to_b <= alignment.agreed)
-    _, i, j = np.intersect1d(from_a[took_a], from_b[took_b], assume_unique=True, return_indices=True)
-    same = to_a[took_a][i] == to_b[took_b][j]
-    rows_a = np.concatenate([fill_a, a.rows[took_a][i][same]])
-    rows_b = np.concatenate([fill_b, b.rows[took_b][j][same]])
+    from_a, to_a, rows_a = from_a[took_a], to_a[took_a], a.rows[took_a]
+    from_b, to_b, rows_b = from_b[took_b], to_b[took_b], b.rows[took_b]
+    if not np.array_equal(from_a, from_b):
+        _, i, j = np.intersect1d(from_a, from_b, assume_unique=True, return_indices=True)
+        to_a, to_b, rows_a, rows_b = to_a[i], to_b[j], rows_a[i], rows_b[j]
+    same = to_a == to_b
+    rows_a, rows_b = np.concatenate([fill_a, rows_a[same]]), np.concatenate([fill_b, rows_b[same]])
     began = np.ones(len(rows_a), np.bool_)
     began[: len(fill_a)] = alike
-    order = np.argsort(rows_a, kind="stable")
-    return rows_a[order], rows_b[order], began[order]
+    if (rows_a[1:] < rows_a[:-1]).any():
+        order = np.argsort(rows_a, kind="stable")
+        rows_a, rows_b, began = rows_a[order], rows_b[order], began[order]
+    return rows_a, rows_b, began
 
 
 def divergence(
     base: RunColumns,
     new: RunColumns,
     alignments: list[Alignment],
+    pairs: list[Pairs],
     lengths_count: bool,
     layers: LayerDifference | None,
 ) -> Divergence | None:
-    """The first place, in the base's order, where tokens part."""
+    """The first place, in the base's order, where tokens part. pairs: what step_pairs makes of the alignments."""
     found = [(i, a) for i, a in enumerate(alignments) if parts_at(a, lengths_count)]
     if not found:
         return None
@@ -208,7 +222,7 @@ def divergence(
     assert first.base is not None
     assert first.new is not None
     choices = _choice(base, first.base, first.agreed), _choice(new, first.new, first.agreed)
-    noise, floor = _margin_noise(base, new, alignments, first)
+    noise, floor = _margin_noise(base, new, pairs, _where(first))
     kind = _kind(choices, noise, floor, layers is not None and layers.step < _where(first))
     return Divergence(number, first.base.seq_id, first.agreed, *choices, kind, noise)
 
@@ -234,23 +248,21 @@ def _choice(run: RunColumns, request: Request, index: int) -> Choice:
     )
 
 
-def _margin_noise(
-    base: RunColumns, new: RunColumns, alignments: list[Alignment], first: Alignment
-) -> tuple[float | None, float]:
+def _margin_noise(base: RunColumns, new: RunColumns, pairs: list[Pairs], parted: int) -> tuple[float | None, float]:
     """(largest change of a margin between the runs before the divergence, what float32 rounding alone may do)."""
     if "margin" not in base or "margin" not in new:
         return None, 0.0
     changes: list[float] = []
     logit = 1.0
-    for alignment in alignments:
-        a, b, _ = step_pairs(base, new, alignment)
-        before = base["step"][a] < _where(first)
+    columns, margin = base.take("step", "margin", "logit"), new["margin"]
+    for a, b, _ in pairs:
+        before = columns["step"][a] < parted
         if not before.any():
             continue
-        change = np.abs(base["margin"][a[before]].astype(np.float64) - new["margin"][b[before]])
+        change = np.abs(columns["margin"][a[before]].astype(np.float64) - margin[b[before]])
         changes += [float(np.nanmax(change))] if np.isfinite(change).any() else []
-        if "logit" in base:
-            seen = np.abs(base["logit"][a[before]])
+        if "logit" in columns:
+            seen = np.abs(columns["logit"][a[before]])
             logit = max(logit, float(np.nanmax(seen))) if np.isfinite(seen).any() else logit
     return (max(changes) if changes else None), _LOGIT_NOISE * logit
 
@@ -281,7 +293,7 @@ Beside = tuple[LayerDifference | None, list[StateDifference]]
 
 
 def beside(
-    tables: tuple[Table, Table], runs: tuple[RunColumns, RunColumns], pairs: list[tuple[Ints, Ints]], fingerprints: bool
+    tables: tuple[Table, Table], runs: tuple[RunColumns, RunColumns], pairs: list[tuple[Rows, Rows]], fingerprints: bool
 ) -> list[Beside]:
     """Per-layer fields of each request's steps side by side: the first fingerprint that differs beyond
     its noise, and each layer's first difference in cache_len.
@@ -308,9 +320,9 @@ def beside(
     return found
 
 
-def _together(pairs: list[tuple[Ints, Ints]]) -> Iterator[list[tuple[Ints, Ints]]]:
+def _together(pairs: list[tuple[Rows, Rows]]) -> Iterator[list[tuple[Rows, Rows]]]:
     """Neighbouring requests of at most _AT_ONCE steps in all; a longer one by itself."""
-    group: list[tuple[Ints, Ints]] = []
+    group: list[tuple[Rows, Rows]] = []
     steps = 0
     for pair in pairs:
         if group and steps + len(pair[0]) > _AT_ONCE:
@@ -322,7 +334,7 @@ def _together(pairs: list[tuple[Ints, Ints]]) -> Iterator[list[tuple[Ints, Ints]
         yield group
 
 
-def _edges(group: list[tuple[Ints, Ints]]) -> Iterator[tuple[int, int]]:
+def _edges(group: list[tuple[Rows, Rows]]) -> Iterator[tuple[int, int]]:
     begin = 0
     for rows, _ in group:
         yield begin, begin + len(rows)
@@ -355,7 +367,7 @@ def fingerprint_of(runs: tuple[RunColumns, RunColumns]) -> str | None:
 
 
 def _layer_in(
-    runs: tuple[RunColumns, RunColumns], rows: tuple[Ints, Ints], field: str, a: Any, b: Any, seen: Floats | None
+    runs: tuple[RunColumns, RunColumns], rows: tuple[Rows, Rows], field: str, a: Any, b: Any, seen: Floats | None
 ) -> tuple[LayerDifference | None, Floats | None]:
     """(the first difference among these steps, the largest ones so far of each layer)."""
     x, y = a.astype(np.float64).reshape(len(a), -1), b.astype(np.float64).reshape(len(b), -1)
@@ -413,7 +425,7 @@ def _layer_noise(relative: Floats, seen: Floats | None) -> Floats:
 
 
 def _rows_in(
-    runs: tuple[RunColumns, RunColumns], rows: tuple[Ints, Ints], a: Any, b: Any, found: dict[int, StateDifference]
+    runs: tuple[RunColumns, RunColumns], rows: tuple[Rows, Rows], a: Any, b: Any, found: dict[int, StateDifference]
 ) -> None:
     """Add each layer's first difference in cache_len among these steps; absent counts say nothing."""
     x, y = a.reshape(len(a), -1), b.reshape(len(b), -1)
@@ -429,23 +441,21 @@ def _rows_in(
         found.setdefault(layer, seen)
 
 
-def length_differences(
-    runs: tuple[RunColumns, RunColumns], pairs: tuple[Ints, Ints, npt.NDArray[np.bool_]]
-) -> list[StateDifference]:
-    """The first difference of each length field, and of finish, over the steps side by side."""
-    base, new = runs
-    a, b, began = pairs
-    found = []
+def length_differences(runs: tuple[RunColumns, RunColumns], pairs: list[Pairs]) -> list[list[StateDifference]]:
+    """For each request the first difference of each length field, and of finish, over its steps side by side."""
+    found: list[list[StateDifference]] = [[] for _ in pairs]
     for name in ("n_tokens", "seq_before", "seq_len", "finish"):
-        x, y = base[name][a], new[name][b]
-        differs = x != y
-        if name != "finish":
-            differs &= (x >= 0) & (y >= 0)
-        if name in ("n_tokens", "seq_before"):
-            differs &= began
-        if differs.any():
-            i = int(np.argmax(differs))
-            found.append(_difference(runs, a[i], b[i], name, None, x[i], y[i]))
+        base, new = (run[name] for run in runs)
+        for (a, b, began), own in zip(pairs, found, strict=True):
+            x, y = base[a], new[b]
+            differs = x != y
+            if name != "finish":
+                differs &= (x >= 0) & (y >= 0)
+            if name in ("n_tokens", "seq_before"):
+                differs &= began
+            if differs.any():
+                i = int(np.argmax(differs))
+                own.append(_difference(runs, a[i], b[i], name, None, x[i], y[i]))
     return found
 
 
@@ -485,12 +495,12 @@ def request_differences(alignment: Alignment, lengths_count: bool) -> list[State
 def _side_by_side(
     tables: tuple[Table, Table],
     runs: tuple[RunColumns, RunColumns],
-    pairs: tuple[Ints, Ints],
+    pairs: tuple[Rows, Rows],
     names: tuple[str, ...],
     at_once: int = PIECE,
 ) -> Iterator[Piece]:
     """(rows of the base, rows of the new run, the fields of either) in pieces."""
-    steps = [run["step"][rows] for run, rows in zip(runs, pairs, strict=True)]
+    steps = [np.asarray(run["step"][rows]) for run, rows in zip(runs, pairs, strict=True)]
     begin = 0
     sides = (columns_at(table, own, names, at_once) for table, own in zip(tables, steps, strict=True))
     for a, b in zip(*sides, strict=True):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from traces.context import PREFILL, VERIFY, count
 from traces.fields import PHASE_NAMES
-from traces.metrics import RunColumns, first_of_forward, requests_of
+from traces.metrics import Rows, RunColumns, first_of_forward, requests_of
 from traces.outputs import Ints, columns_at
 from traces.significance import (
     ALPHA_PARTS,
@@ -117,12 +117,15 @@ def compare_times(base: list[TimedRun], new: list[TimedRun], min_effect: float =
 # -- like with like ----------------------------------------------------------------------------------------------------
 
 
-def _common_cells(runs: list[RunColumns]) -> list[dict[int, tuple[Ints, Ints]]]:
+def _common_cells(runs: list[RunColumns]) -> list[dict[int, tuple[Rows, Rows]]]:
     """For each run: phase -> (rows, cell of each row), cells numbered alike in all runs."""
     usable = [_usable(run) for run in runs]
-    out: list[dict[int, tuple[Ints, Ints]]] = [{} for _ in runs]
+    out: list[dict[int, tuple[Rows, Rows]]] = [{} for _ in runs]
     for phase in PHASE_NAMES:
-        rows = [np.flatnonzero(mask & (run["phase"] == phase)) for run, mask in zip(runs, usable, strict=True)]
+        rows = [
+            np.flatnonzero(mask & (run["phase"] == phase)).astype(np.int32)
+            for run, mask in zip(runs, usable, strict=True)
+        ]
         if any(not len(r) for r in rows):
             continue
         contexts = [_context(run)[r] for run, r in zip(runs, rows, strict=True)]
@@ -133,15 +136,15 @@ def _common_cells(runs: list[RunColumns]) -> list[dict[int, tuple[Ints, Ints]]]:
                 continue
             contexts = [_stretch(c, low, high) for c in contexts]
         keys = [_keys(run, r, c) for run, r, c in zip(runs, rows, contexts, strict=True)]
-        common = keys[0]
-        for other in keys:
-            common = np.intersect1d(common, other)
+        common = np.unique(keys[0])
+        for other in keys[1:]:
+            common = np.intersect1d(common, np.unique(other), assume_unique=True)
         if phase != PREFILL:
             common = common[common >= 0]
         if not len(common):
             continue
         for i, (r, k) in enumerate(zip(rows, keys, strict=True)):
-            at = np.minimum(np.searchsorted(common, k), len(common) - 1)
+            at = np.minimum(np.searchsorted(common, k), len(common) - 1).astype(np.int32)
             inside = common[at] == k
             out[i][phase] = _thinned(r[inside], at[inside], len(common))
     return out
@@ -167,7 +170,7 @@ def _stretch(context: Ints, low: int, high: int) -> Ints:
     return np.where((context < low) | (context > high), -1, stretch)
 
 
-def _keys(run: RunColumns, rows: Ints, context: Ints) -> Ints:
+def _keys(run: RunColumns, rows: Rows, context: Ints) -> Ints:
     """One number for what a step did: context or stretch, sequences in its forward, tokens fed."""
     ids = run["forward_id"]
     together = np.ones(len(rows), np.int64)
@@ -179,7 +182,7 @@ def _keys(run: RunColumns, rows: Ints, context: Ints) -> Ints:
     return np.where(context < 0, -1, ((context << 12) + np.minimum(together, 4095) << 22) + tokens)
 
 
-def _thinned(rows: Ints, cells: Ints, n_cells: int) -> tuple[Ints, Ints]:
+def _thinned(rows: Rows, cells: Rows, n_cells: int) -> tuple[Rows, Rows]:
     """At most 4,096 evenly spaced steps of each cell: their median is as sure as a run's own luck lets it be."""
     sizes = np.bincount(cells, minlength=n_cells)
     if sizes.max() <= _MOST_IN_A_CELL:
@@ -197,7 +200,7 @@ def _thinned(rows: Ints, cells: Ints, n_cells: int) -> tuple[Ints, Ints]:
 # -- one number a run and line -----------------------------------------------------------------------------------------
 
 
-def _measure(run: TimedRun, cells: dict[int, tuple[Ints, Ints]]) -> dict[Line, float]:
+def _measure(run: TimedRun, cells: dict[int, tuple[Rows, Rows]]) -> dict[Line, float]:
     found: dict[Line, float] = {}
     for phase, (rows, cell) in cells.items():
         name = PHASE_NAMES[phase]
@@ -234,14 +237,19 @@ def _geometric(values: list[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def _parts(run: RunColumns, rows: Ints) -> dict[str, Floats]:
+def _total(run: RunColumns, rows: Rows) -> Floats:
+    """Times of steps in ms: that of the forward where no total was recorded."""
+    total: Floats = run["total"][rows].astype(np.float64)
+    holes = np.isnan(total)
+    if holes.any():
+        total[holes] = run["forward"][rows[holes]]
+    return _between(run)[rows] if np.isnan(total).all() else total
+
+
+def _parts(run: RunColumns, rows: Rows) -> dict[str, Floats]:
     """Times of steps in ms. GEMM counts the lm_head too, as everywhere; other is what no part accounts for."""
-    at = {
-        name: run[name][rows].astype(np.float64) for name in ("total", "forward", "sample", "gemm", "attn", "lm_head")
-    }
-    total = np.where(np.isnan(at["total"]), at["forward"], at["total"])
-    if np.isnan(total).all():
-        total = _between(run)[rows]
+    at = {name: run[name][rows].astype(np.float64) for name in ("sample", "gemm", "attn", "lm_head")}
+    total = _total(run, rows)
     gemm = at["gemm"] + np.nan_to_num(at["lm_head"])
     other = total - gemm - at["attn"] - np.nan_to_num(at["sample"])
     return {"total": total, "gemm": gemm, "attn": at["attn"], "sample": at["sample"], "other": other}
@@ -257,7 +265,7 @@ def _between(run: RunColumns) -> Floats:
     return gaps
 
 
-def _layers(run: TimedRun, rows: Ints) -> dict[str, Floats]:
+def _layers(run: TimedRun, rows: Rows) -> dict[str, Floats]:
     """gemm and attn of each layer, where they were recorded so: (steps, layers). What is no time is absent."""
     dtype = run.columns.run.dtype
     names = tuple(n for n in ("gemm_ms", "attn_ms") if n in run.columns.run.names and dtype[n].shape)
@@ -268,7 +276,7 @@ def _layers(run: TimedRun, rows: Ints) -> dict[str, Floats]:
     return {part: np.where((ms >= 0) & np.isfinite(ms), ms, np.nan) for part, ms in layered.items()}
 
 
-def _middle(values: Any, cells: Ints) -> Floats:
+def _middle(values: Any, cells: Rows) -> Floats:
     """Geometric mean over cells of the cells' medians, a column; NaN where a cell has no positive one."""
     order = np.argsort(cells, kind="stable")
     edges = np.flatnonzero(np.diff(cells[order])) + 1
@@ -383,7 +391,7 @@ def _warm_up(side: str, runs: list[TimedRun]) -> list[str]:
     for run in runs:
         rows = np.flatnonzero(_usable(run.columns) & (run.columns["phase"] != PREFILL))
         rows = rows[run.columns["phase"][rows] != VERIFY]
-        total = _parts(run.columns, rows)["total"]
+        total = _total(run.columns, rows)
         if len(rows) >= _WARM_UP_STEPS and np.isfinite(total).all():
             first = len(rows) // _WARM_UP_SHARE
             rest = float(np.median(total[first:]))

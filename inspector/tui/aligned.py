@@ -133,7 +133,7 @@ def _prefill_steps(request: Request | None, first_step: int) -> Ints:
     """The steps of a request that own no token: all rows up to where something is unknown are in their places."""
     if request is None:
         return np.zeros(0, np.int64)
-    steps = request.rows + first_step
+    steps = np.asarray(request.rows + first_step, np.int64)
     if not len(request.steps):
         return steps
     at = np.minimum(np.searchsorted(request.steps, steps), len(request.steps) - 1)

@@ -166,7 +166,8 @@ def parts_at(alignment: Alignment, lengths_count: bool) -> bool:
 
 
 def step_pairs(runs: tuple[RunColumns, RunColumns], alignments: list[Alignment]) -> list[Pairs]:
-    """For each request (rows of the base, rows of the new run, whether the steps began alike) of the steps that stand side by side.
+    """For each request the steps that stand side by side: (rows of the base, rows of the new run, whether they began
+    alike).
 
     Sampling steps that cover the same output tokens, all of them agreed. Prefill steps one by one; where the prompt
     was fed in other pieces, only its last: they ended alike and did not begin alike.

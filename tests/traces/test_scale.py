@@ -5,16 +5,20 @@ sequence anew.
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from inspector.tui.sequences import Sequences
 from traces import frames
+from traces import table as table_module
 from traces.columnar import TableChecker, check_table
 from traces.diff import compare
 from traces.fields import ABSENT_I64, REQUIRED, declaration
+from traces.metrics import stats
 from traces.table import Table
 from traces.writer import TraceWriter
 
@@ -23,7 +27,7 @@ FACTS = {
     "layers": [{"kind": "full"}] * 2,
     "kv": {"capacity": 10**9},
     "stop": {"eos": [2], "max_new_tokens": 10**9},
-    "fields": declaration(REQUIRED, {"cache_len": 2}),
+    "fields": declaration((*REQUIRED, "t_ns", "total_ms", "attn_ms"), {"cache_len": 2}),
 }
 
 
@@ -143,3 +147,42 @@ def test_what_ended_sequences_left_behind_is_forgotten_but_not_that_they_ended(t
     assert checker.broken.at(150) == ("TK02",)
     assert checker.broken.at(151) == ("KV04", "TK02", "SQ01")
     assert [failure.code for failure in checker.failures_at(151)] == ["KV04", "TK02", "SQ01"]
+
+
+def grows_by(make: Callable[[Table], object], folder: Path) -> float:
+    """Bytes that the most memory in use grows by with each step, where there are many."""
+    peaks, sizes = [], (200_000, 400_000)
+    for n in sizes:
+        path = folder / f"{n}.steps"
+        dtype = begun(path)
+        random = np.random.default_rng(n)
+        with open(path, "ab") as file:
+            for begin in range(0, n, 50_000):
+                rows = steps(dtype, begin, 50_000)
+                rows["t_ns"] = (begin + np.arange(50_000)) * 1_000_000 + random.integers(0, 100_000, 50_000)
+                rows["total_ms"], rows["attn_ms"] = random.lognormal(size=(2, 50_000))
+                file.write(frames.pack(frames.STEPS, len(rows), rows.tobytes()))
+            file.write(frames.pack_json(frames.END, {}))
+        tracemalloc.start()
+        make(Table(path))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    return (peaks[1] - peaks[0]) / (sizes[1] - sizes[0])
+
+
+@pytest.fixture
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a piece of a trace takes is the same for a trace of any length: here little, so that it hides nothing."""
+    monkeypatch.setattr(table_module, "CHUNK_BYTES", 1 << 18)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_figures_take_a_few_bytes_a_step(tmp_path: Path) -> None:
+    """Ten million steps then take less than half a gigabyte; every column held as a double would be two."""
+    assert grows_by(stats, tmp_path) < 45
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_comparing_takes_a_few_bytes_a_step(tmp_path: Path) -> None:
+    """Of both sides together, their tokens and what stands beside what included."""
+    assert grows_by(lambda table: compare([("a", table)], [("b", table)]), tmp_path) < 160

@@ -83,8 +83,13 @@ class DiffScreen(Screen[None]):
         self.call_after_refresh(self._first_picture_stands)
 
     def _first_picture_stands(self) -> None:
+        gc.freeze()  # as in the view of one trace
         gc.enable()
         self.comparison.go_on()
+
+    def on_unmount(self) -> None:
+        """What was kept for the picture may go with it."""
+        gc.unfreeze()
 
     @property
     def beside(self) -> Beside:

@@ -81,8 +81,13 @@ class MainScreen(Screen[None]):
         self.call_after_refresh(self._first_picture_stands)
 
     def _first_picture_stands(self) -> None:
+        gc.freeze()  # what stands until the end (modules, widgets, styles) is not gone through again: 50 ms each time
         gc.enable()
         self.feed.judge()
+
+    def on_unmount(self) -> None:
+        """What was kept for the picture may go with it."""
+        gc.unfreeze()
 
     @property
     def film(self) -> Film:

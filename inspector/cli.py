@@ -75,7 +75,12 @@ def program() -> NoReturn:
     ends = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]  # not under nohup
     for number in (*ends, signal.SIGALRM):
         signal.signal(number, end)
-    code = main()
+    try:
+        code = main()
+    except Exception:
+        if not asked:
+            raise
+        code = INTERRUPTED  # a module in C makes an error of its own of what end() raises inside it
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (*ends, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)  # what comes while the interpreter ends is quiet, too

@@ -223,23 +223,13 @@ class Table:
         after = run.number + 1
         return self._run_starts[after] if after < len(self._run_starts) else self.steps
 
-    def notes(
-        self, first: int = 0, stop: int | None = None, most: int | None = None
-    ) -> list[tuple[int, dict[str, Any]]]:
+    def notes(self, first: int = 0, stop: int | None = None) -> list[tuple[int, dict[str, Any]]]:
         """(index of the step that follows, note) of the notes before or among steps [first, stop); a note behind the
-        last step belongs to the end. A gap note stands where bytes were lost. most: of each place only so many, the
-        last ones."""
+        last step belongs to the end. A gap note stands where bytes were lost."""
         to_end = stop is None or stop >= self.steps
         a = bisect_right(self._notes.steps, first - 1)
         b = len(self._notes) if to_end or stop is None else bisect_right(self._notes.steps, stop - 1)
-        if most is None:
-            return self._parsed(a, b)
-        found: list[tuple[int, dict[str, Any]]] = []
-        while a < b:
-            next_place = bisect_right(self._notes.steps, self._notes.steps[a])
-            found += self._parsed(max(a, min(next_place, b) - most), min(next_place, b))
-            a = next_place
-        return found
+        return self._parsed(a, b)
 
     def _parsed(self, first: int, stop: int) -> list[tuple[int, dict[str, Any]]]:
         return [(place.step, self._note(place)) for place in self._notes.between(first, stop)]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from inspector.tui.sequences import Sequences
-from traces import frames, record
+from traces import frames
 from traces import table as table_module
 from traces.columnar import TableChecker, check_table
 from traces.diff import compare
@@ -150,21 +150,6 @@ def test_what_ended_sequences_left_behind_is_forgotten_but_not_that_they_ended(t
     assert checker.broken.at(150) == ("TK02",)
     assert checker.broken.at(151) == ("KV04", "TK02", "SQ01")
     assert [failure.code for failure in checker.failures_at(151)] == ["KV04", "TK02", "SQ01"]
-
-
-def test_the_last_notes_of_each_place_are_the_last_of_all_its_notes(tmp_path: Path) -> None:
-    path = tmp_path / "notes.steps"
-    with record(path, n_layers=1) as trace:
-        for step in range(3):
-            for n in range(5):
-                trace.note("message", text=f"{step}.{n}")
-            trace.step(n_tokens=1, seq_before=step, seq_len=step + 1, cache_len=[step + 1])
-        trace.note("message", text="end.0")
-        trace.note("message", text="end.1")
-    table = Table(path)
-    texts = [(at, note["text"]) for at, note in table.notes(1, None, most=2) if note["kind"] == "message"]
-    assert texts == [(1, "1.3"), (1, "1.4"), (2, "2.3"), (2, "2.4"), (3, "end.0"), (3, "end.1")]
-    assert [note["text"] for _, note in table.notes(0, 1, most=1)] == ["0.4"]
 
 
 def grows_by(make: Callable[[Table], object], folder: Path) -> float:

@@ -126,8 +126,7 @@ class Film(Roles, inherit_bindings=False):
         end = None if to_end and self.steps == self._snapshot.table.steps else self.step_at(stop - 1) + 1
         found: dict[int, list[Note]] = {}
         try:
-            # of more than fit on the screen nobody sees the first; of one sequence's own any may be another's
-            notes = self._snapshot.table.notes(number, end, self.room.height if self.only is None else None)
+            notes = self._snapshot.table.notes(number, end)
         except TraceError:
             return {}  # the head says what became of the file
         for step, note in notes:

@@ -93,7 +93,23 @@ def intact(header: Header, payload: bytes) -> bool:
 def parse_json(payload: bytes) -> Optional[Dict[str, Any]]:
     """A JSON payload as a dict, or None where it is not one (damage that the CRC did not see, or a foreign writer)."""
     try:
-        value = json.loads(payload.decode("utf-8"), parse_constant=lambda _: None)
+        value = json.loads(payload.decode("utf-8"), parse_constant=lambda _: None, parse_int=_int, parse_float=_float)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def bounded_int(digits: str) -> Any:
+    """For json.loads: an integer of more than 20 digits, which no field holds, as a float.
+
+    A large int raises OverflowError wherever it meets a float, and nothing here counts that far.
+    """
+    return int(digits) if len(digits) <= 20 else float(digits)
+
+
+def _int(digits: str) -> Any:
+    return _finite(bounded_int(digits))
+
+
+def _float(digits: str) -> Any:
+    return _finite(float(digits))

@@ -67,6 +67,32 @@ def test_a_changed_trace(verb: str, seeds: list[bytes], tmp_path: Path) -> None:
     explore(ends_well)
 
 
+def test_integers_that_no_float_holds(tmp_path: Path) -> None:
+    large = 10**400
+    path, out = tmp_path / "changed.jsonl", tmp_path / "out"
+    lines: list[dict[str, Any]] = [
+        {"format": "stepscope", "version": 1, "clock": "wall", "model": {"n_kv_heads": large, "head_dim": large},
+         "kv": {"row_bytes": large, "capacity": large, "dtype": "f16"}, "host": {"threads": large},
+         "layers": [{"kind": "window", "window": large, "slack": large}], "stop": {"max_new_tokens": large},
+         "floor": {"bytes_per_token": large, "kv_bytes_per_row": large, "bandwidth_gb_s": large}},
+        {"note": {"kind": "request", "seq_id": 0, "prompt_tokens": large, "t_ns": large, "prompt_ids": [large]}},
+        {"note": {"kind": "totals", "seq_id": large, "ttft_ms": large, "prefill_ms": large, "decode_ms": -large,
+                  "generated": large, "n_drafted": large, "itl_ms": [large, 1]}},
+        {"n_tokens": 3, "phase": "prefill", "seq_before": 0, "seq_len": 3, "cache_len": [3], "total_ms": 3, "t_ns": 5},
+        {"note": {"kind": "shift", "seq_id": 0, "n_discard": large, "n_keep": large}},
+        {"note": {"kind": "text", "step": large, "text": "a"}},
+        {"n_tokens": 1, "phase": "decode", "token_id": 5, "seq_before": 3, "seq_len": 4, "cache_len": [4],
+         "total_ms": 3, "t_ns": 9},
+        {"note": {"kind": "end", "tracing_ms": large}},
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for words in (verb for verbs in VERBS.values() for verb in verbs):
+        out.unlink(missing_ok=True)
+        outcome = run(*words.format(trace=path, sound=SAMPLE, out=out).split())
+        assert outcome.code != 2, outcome
+        behaves(outcome, "changed.jsonl")
+
+
 def test_changed_json_lines(tmp_path: Path) -> None:
     path, out = tmp_path / "changed.jsonl", tmp_path / "out.steps"
     texts = [case.read_text() for case in CASES]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 from typing import Any
 
-from traces.importers.log import Line, LogTrace, amount
+from traces.importers.log import Line, LogTrace, amount, is_number
 
 _RESULT = set("n_prompt n_gen n_depth test_time avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts".split())
 """What differs from test to test; everything else in a result is a setting"""
@@ -104,4 +104,4 @@ def _count(value: Any) -> int | None:
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+    return is_number(value) and value > 0

@@ -11,12 +11,13 @@ is the print's way to avoid a division by zero. At release a slot holds reused +
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 from traces.importers.llama_bench import Bench
 from traces.importers.llama_tensors import Tensors
-from traces.importers.log import NUMBER, Line, LogTrace, amount
+from traces.importers.log import NUMBER, Line, LogTrace, amount, whole
 
 NAME = "llama.cpp"
 MARKS = ("prompt eval time =", "llama_perf_context_print:")
@@ -359,7 +360,7 @@ def _read_time(trace: LogTrace, line: Line, match: re.Match[str]) -> tuple[str, 
     """(what, ms, count) of a sum; 0.00 ms beside a count was not measured."""
     what, ms = match["what"].lower(), amount(match["ms"])
     count = int(match["count"]) if match["count"] else None
-    if ms != ms or ms in (float("inf"), float("-inf")):
+    if not math.isfinite(ms):
         trace.doubt(line, f"the {what} time is {match['ms']}")
         return what, None, count
     unmeasured = ms == 0 and count is not None
@@ -391,15 +392,15 @@ def _answer(trace: LogTrace, line: Line, value: dict[str, Any], seq_id: int) -> 
     request = _Request(seq_id, line)
     predicted = timings.get("predicted_n")
     request.sums.update(
-        prompt_tokens=_whole(usage.get("prompt_tokens")) if isinstance(usage, dict) else None,
-        n_reused=_whole(timings.get("cache_n")),
-        fed=_whole(timings.get("prompt_n")),
+        prompt_tokens=whole(usage.get("prompt_tokens")) if isinstance(usage, dict) else None,
+        n_reused=whole(timings.get("cache_n")),
+        fed=whole(timings.get("prompt_n")),
         prefill_ms=_ms(trace, line, timings, "prompt_ms"),
-        generated=_whole(predicted),
+        generated=whole(predicted),
         decode_ms=_ms(trace, line, timings, "predicted_ms") if predicted != 1 else None,
-        n_drafted=_whole(timings.get("draft_n")),
-        n_accepted=_whole(timings.get("draft_n_accepted")),
-        rows=_whole(value.get("tokens_cached")),
+        n_drafted=whole(timings.get("draft_n")),
+        n_accepted=whole(timings.get("draft_n_accepted")),
+        rows=whole(value.get("tokens_cached")),
     )
     if request.sums["prompt_tokens"] is None and None not in (request.sums["n_reused"], request.sums["fed"]):
         request.derive("prompt_tokens", request.sums["n_reused"] + request.sums["fed"])
@@ -412,15 +413,11 @@ def _answer(trace: LogTrace, line: Line, value: dict[str, Any], seq_id: int) -> 
     request.tell(trace)
 
 
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
 def _ms(trace: LogTrace, line: Line, timings: dict[str, Any], name: str) -> float | None:
     value = timings.get(name)
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         trace.doubt(line, f"{name} is {value}")
         return None
     return float(value)

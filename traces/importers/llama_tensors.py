@@ -7,6 +7,7 @@ prefill, a later one of one token is decode. The dump says nothing about lengths
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -55,7 +56,7 @@ class Tensors:
         layer = _LAYER.fullmatch(self._name)
         if not layer or int(layer[1]) in self._sums:
             return
-        if value != value or value in (float("inf"), float("-inf")):
+        if not math.isfinite(value):
             self._trace.doubt(line, f"the sum of {self._name} is {value}")
         self._sums[int(layer[1])] = value
 

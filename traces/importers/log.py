@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TextIO
 
 from traces import fields
+from traces.frames import bounded_int
 from traces.replacing import replacing
 from traces.writer import TraceError, TraceWriter
 
@@ -194,7 +195,7 @@ def _clean_lines(source: TextIO) -> Iterator[Line]:
 def _laid_out(block: list[Line]) -> Iterator[Line]:
     """The object that is laid out over the lines of `block`."""
     try:
-        value = json.loads("\n".join(line.text for line in block).strip().strip("[],"))
+        value = json.loads("\n".join(line.text for line in block).strip().strip("[],"), parse_int=bounded_int)
     except (ValueError, RecursionError):
         yield from _no_json(block)
         return
@@ -212,7 +213,7 @@ def _no_json(block: list[Line]) -> Iterator[Line]:
 def _objects(line: Line, text: str) -> Iterator[Line]:
     """The objects in one line of JSON; a line that only looks like JSON stays text."""
     try:
-        value = json.loads(text.strip().rstrip(","))
+        value = json.loads(text.strip().rstrip(","), parse_int=bounded_int)
     except (ValueError, RecursionError):
         problem = "" if line.ended else "JSON that breaks off"
         yield line._replace(text=line.text[:_MAX_TEXT], problem=problem)
@@ -232,6 +233,16 @@ def amount(text: str) -> float:
         return float(text.replace(",", ".")) if "." not in text else math.nan
     except ValueError:
         return math.nan
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value read from JSON is a number, and a finite one."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def whole(value: Any) -> int | None:
+    """A count read from JSON; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 class LogTrace:

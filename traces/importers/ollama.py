@@ -6,10 +6,11 @@ its prompt rate is worked out from; how many of them were found in a cache it do
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
-from traces.importers.log import NUMBER, Line, LogTrace, amount
+from traces.importers.log import NUMBER, Line, LogTrace, amount, is_number, whole
 
 NAME = "ollama"
 MARKS = ("prompt eval rate: ",)
@@ -95,9 +96,9 @@ class Ollama:
         names = ("prompt_eval_duration", "eval_duration", "total_duration", "load_duration")
         prefill, decode, total, load = (self._ns(line, value, name) for name in names)
         self._totals(
-            prompt=_whole(value.get("prompt_eval_count")),
+            prompt=whole(value.get("prompt_eval_count")),
             prefill_ms=prefill,
-            generated=_whole(value.get("eval_count")),
+            generated=whole(value.get("eval_count")),
             decode_ms=decode,
             total_ms=total,
             load_ms=load,
@@ -108,10 +109,10 @@ class Ollama:
         ns = value.get(name)
         if ns is None:
             return None
-        if not isinstance(ns, (int, float)) or isinstance(ns, bool) or not 0 <= ns < float("inf"):
+        if not is_number(ns) or ns < 0:
             self._trace.doubt(line, f"{name} is {ns}")
             return None
-        return ns / 1e6
+        return float(ns) / 1e6
 
 
 def duration_ms(text: str) -> float | None:
@@ -120,11 +121,7 @@ def duration_ms(text: str) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     ms = sum(amount(number) * _MS[unit.lower()] for number, unit in parts)
-    return ms if abs(ms) < float("inf") else None
-
-
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return ms if math.isfinite(ms) else None
 
 
 READER = Ollama

@@ -10,6 +10,7 @@ have a full cache.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -124,7 +125,7 @@ def _value(group: str, text: str) -> Any:
     if name in ("text", "prompt"):
         return text
     number = amount(text.strip())
-    if number != number or abs(number) == float("inf"):
+    if not math.isfinite(number):
         return None
     if group in _CLOCKS:
         return round(number * _CLOCKS[group])

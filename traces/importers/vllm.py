@@ -8,11 +8,12 @@ only means, which are kept as a benchmark note.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime
 from typing import Any
 
-from traces.importers.log import NUMBER, Line, LogTrace, amount
+from traces.importers.log import NUMBER, Line, LogTrace, amount, is_number
 
 NAME = "vllm"
 MARKS = ("Avg prompt throughput: ",)
@@ -115,7 +116,7 @@ class VLLM:
             if key is None:
                 continue
             value = amount(number.rstrip(".,"))
-            if value != value or value in (float("inf"), float("-inf")):
+            if not math.isfinite(value):
                 self._trace.doubt(line, f"{name.strip()} is {number}")
             else:
                 known[key] = int(value) if key in _COUNTS else value
@@ -164,7 +165,7 @@ class VLLM:
         for i, (prompt, generated, ttft, itl) in enumerate(zip(*columns, strict=False)):
             seq_id = self._next()
             error = errors[i] if i < len(errors) else ""
-            if error or not isinstance(itl, list) or not all(map(_is_number, (ttft, *itl))):
+            if error or not isinstance(itl, list) or not all(map(is_number, (ttft, *itl))):
                 self._trace.doubt(line, f"request {i} failed" if error else f"request {i} has a time that is no number")
                 self._trace.note("request", seq_id=seq_id, prompt_tokens=prompt if isinstance(prompt, int) else None)
                 continue
@@ -185,7 +186,7 @@ class VLLM:
         if not match or self._results is None:
             return
         name, value = match[1].strip().lower(), amount(match[3])
-        if value != value or value in (float("inf"), float("-inf")):
+        if not math.isfinite(value):
             self._trace.doubt(line, f"{match[1]} is {match[3]}")
             return
         suffix = "_ms" if match[2] == "ms" else ""
@@ -195,10 +196,6 @@ class VLLM:
         results, self._results = self._results, None
         if results:
             self._trace.note("benchmark", **results)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < float("inf")
 
 
 READER = VLLM

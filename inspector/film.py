@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from inspector.text import token_text
@@ -88,6 +89,16 @@ def remark(step: Step) -> str:
 def text(step: Step) -> str:
     """The token's text, safe for one cell."""
     return token_text(step.get("text"))
+
+
+def long_texts(notes: Iterable[tuple[int, dict[str, Any]]]) -> dict[int, str]:
+    """Texts of the tokens too long for their field, by step number. notes: (index of the step that follows, note)."""
+    found = {}
+    for at, note in notes:
+        step, text = note.get("step"), note.get("text")
+        if note.get("kind") == "text" and isinstance(text, str):
+            found[step if isinstance(step, int) else at] = text
+    return found
 
 
 def full_layers(run: dict[str, Any]) -> list[int] | None:

@@ -34,6 +34,12 @@ def test_arrows_go_one_way(room: str) -> None:
                     assert other in MAY_IMPORT[room], f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
 
 
+def test_only_the_command_line_imports_a_verb() -> None:
+    for path in sorted((ROOT / "inspector").rglob("*.py")):
+        if "commands" not in path.parts and path.name != "cli.py":
+            assert "inspector.commands" not in path.read_text(), path.relative_to(ROOT)
+
+
 def test_recording_needs_only_the_standard_library() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); import traces\n"

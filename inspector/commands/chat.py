@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from inspector.cli import UsageError, complain, tell
 from inspector.generating import (
     Printer,
     about_model,
@@ -52,7 +53,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Talk; 0, or 2 where a turn that was piped in does not fit."""
     from engine.errors import EngineError
-    from inspector.cli import UsageError
 
     try:
         return _talk(args)
@@ -64,7 +64,6 @@ def _talk(args: argparse.Namespace) -> int:
     from engine.conversation import Conversation, tokenizer_of
     from engine.loop import StopSettings
     from engine.tracing import run_facts
-    from inspector.cli import tell
     from inspector.names import named, new_run
     from traces.writer import TraceWriter
 
@@ -86,7 +85,6 @@ def _talk(args: argparse.Namespace) -> int:
 def _turns(conversation: Conversation) -> int:
     """Ask what the person says until there is no more; the number of turns answered."""
     from engine.errors import EngineError
-    from inspector.cli import complain
 
     show, n_turns = Printer(), 0
     for line in _lines():

@@ -8,6 +8,9 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from inspector.cli import FINE, NO, UNDECIDED, UNUSABLE, UsageError
+from inspector.text import visible
+
 if TYPE_CHECKING:
     from traces.check import Report
     from traces.rules import Rule
@@ -27,7 +30,6 @@ examples:
   stepscope check a.steps --select KV01,KV02 --json
   stepscope check growing.steps --follow
 """
-FINE, NO, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 _CODES = {"pass": FINE, "fail": NO, "unknown": UNDECIDED}
 _SHOWN = 5
 _POLL_S = 0.1
@@ -45,7 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check them all; the worst exit code: unreadable, then failed, then undecided."""
-    from inspector.cli import UsageError
     from inspector.fleet import traces_in
 
     rules = chosen(args.select, args.ignore)
@@ -61,7 +62,6 @@ def run(args: argparse.Namespace) -> int:
 
 def chosen(select: str | None, ignore: str | None) -> list[Rule]:
     """The rules that --select and --ignore leave. Raises UsageError for a code that is none, or if none is left."""
-    from inspector.cli import UsageError
     from traces.rules import RULES
 
     def matching(codes: str) -> set[str]:
@@ -165,8 +165,6 @@ def judged(path: str, select: str | None, ignore: str | None, every: bool, as_ob
 
 
 def _line(path: str, report: Report, broken: tuple[str, ...]) -> str:
-    from inspector.text import visible
-
     if report.verdict == "pass":
         return ""
     if not broken:
@@ -200,7 +198,6 @@ def as_json(path: str, table: Table, report: Report) -> dict[str, Any]:
 def print_report(path: str, table: Table, report: Report, every: bool = False) -> None:
     """Verdict first, then what failed in full, then one line a rule."""
     from inspector.load import state_of
-    from inspector.text import visible
 
     print(f"{visible(path)}: {report.verdict.upper()}  ({_steps(table.steps)})")
     for line in state_of(table):
@@ -234,14 +231,11 @@ def _words(result: Any) -> str:
 
 
 def _why(result: Any) -> str:
-    from inspector.text import visible
-
     return f" ({visible(result.why_unknown)})" if result.unknown and result.why_unknown else ""
 
 
 def _follow(path: str, rules: list[Rule], args: argparse.Namespace) -> int:
     """Judge what comes until END; failures are printed as they come (not with --json)."""
-    from inspector.text import visible
     from traces.check import FIRST_FAILURES
     from traces.columnar import TableChecker
     from traces.table import Table

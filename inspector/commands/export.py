@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
+from inspector.cli import UsageError, complain
 from inspector.commands.show import step_range
 from traces.replacing import Older, replacing
 
@@ -58,7 +59,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Export it; 0. What is wrong with the trace goes to stderr."""
-    from inspector.cli import UsageError, complain
     from inspector.load import open_trace, state_of
 
     if args.to == "jsonl" and args.steps != (None, None):
@@ -93,8 +93,6 @@ def _to_perfetto(table: Table, path: str | None, first: int, stop: int) -> None:
     _need("perfetto", "perfetto")
     if path in (None, "-"):
         if sys.stdout.isatty():
-            from inspector.cli import UsageError
-
             raise UsageError("a Perfetto trace is binary: name a file with -o")
         perfetto.write(table, sys.stdout.buffer, first, stop)
         return
@@ -103,7 +101,6 @@ def _to_perfetto(table: Table, path: str | None, first: int, stop: int) -> None:
 
 
 def _to_folder(table: Table, folder: str | None, first: int, stop: int) -> None:
-    from inspector.cli import UsageError
     from traces.exporters import parquet
 
     _need("pyarrow", "parquet")
@@ -116,8 +113,6 @@ def _to_folder(table: Table, folder: str | None, first: int, stop: int) -> None:
 
 
 def _need(module: str, extra: str) -> None:
-    from inspector.cli import UsageError
-
     try:
         import_module(module)
     except ImportError:

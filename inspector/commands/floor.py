@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inspector.cli import UsageError
 from inspector.generating import about_model
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print it; 0."""
     from engine.errors import EngineError
-    from inspector.cli import UsageError
     from traces.frames import json_text
 
     if not 0 <= args.context <= _MOST_ROWS:
@@ -125,7 +125,6 @@ def _floor(args: argparse.Namespace, path: Path) -> tuple[ModelConfig, Floor]:
     from dataclasses import replace
 
     from engine import floor as floors
-    from inspector.cli import UsageError
 
     config, checkpoint = floors.read_shape(path)
     kv_bytes = floors.ELEMENT_BYTES[_kv_dtype(args)]
@@ -167,8 +166,6 @@ def _contexts(asked: int, longest: int) -> list[int]:
 
 
 def _size(flag: str, words: str) -> float:
-    from inspector.cli import UsageError
-
     found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([A-Za-z]*)", words.strip())
     unit = _UNITS.get(found[2].upper()) if found else None
     if found is not None and re.fullmatch("[A-Z]i?b", found[2]):

@@ -11,6 +11,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from inspector.cli import UNUSABLE, UsageError
+
 HELP = "start gdb on an engine with the scripts loaded"
 EPILOG = """\
 exit codes: with --batch 1 after a stop by --break-on or --follow, or where the run ends earlier than the followed
@@ -50,8 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Become gdb."""
-    from inspector.cli import UsageError
-
     if args.script_path:
         print(script_path())
         return 0
@@ -76,8 +76,6 @@ def script_path() -> str:
 
 def arguments(args: argparse.Namespace) -> list[str]:
     """gdb's command line."""
-    from inspector.cli import UNUSABLE
-
     commands = [f"source {script_path()}"]
     if args.remote:
         commands.append(f"target remote {args.remote}")
@@ -106,7 +104,6 @@ def _expect_words(args: argparse.Namespace) -> None:
     """What would only fail inside gdb, where in a batch nobody reads it, fails here."""
     from gdb_scripts import frozen
     from gdb_scripts.probe import ProbeError, load
-    from inspector.cli import UsageError
     from inspector.commands.check import chosen
 
     if args.probe:
@@ -130,8 +127,6 @@ def _expect_words(args: argparse.Namespace) -> None:
 
 def _expect_gdb(name: str) -> str:
     """The gdb to start. Raises UsageError where there is none, or where it has no Python."""
-    from inspector.cli import UsageError
-
     path = shutil.which(name)
     if path is None:
         if name not in ("gdb", "gdb-multiarch"):

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from inspector.cli import FINE, NO, UsageError, tell
+
 if TYPE_CHECKING:
     from traces.importers.log import Imported
 
@@ -65,7 +67,6 @@ def _format(word: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Import it; 0, or 1 where --strict finds a doubt. The trace's path and what is in it go to stderr."""
-    from inspector.cli import FINE, NO, UsageError, tell
     from inspector.names import named, new_trace
 
     if (args.format == "gdb") != bool(args.probe):
@@ -104,7 +105,6 @@ def _import(args: argparse.Namespace, out: str) -> Imported:
 
 
 def _import_pattern(args: argparse.Namespace, out: str) -> Imported:
-    from inspector.cli import UsageError
     from traces.fields import FieldError
     from traces.importers import pattern
     from traces.importers.log import import_log
@@ -120,7 +120,6 @@ def _import_pattern(args: argparse.Namespace, out: str) -> Imported:
 def _import_gdb(log: str, probe: str, out: str) -> int:
     from gdb_scripts.backends.plain import convert
     from gdb_scripts.probe import ProbeError, load
-    from inspector.cli import UsageError
     from traces.importers.log import name_of
     from traces.replacing import replacing
 

@@ -8,6 +8,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from inspector.cli import FINE, NO, UsageError, tell
+from inspector.text import visible
+
 if TYPE_CHECKING:
     from gdb_scripts.probe import Probe
     from inspector.binary import Binary
@@ -24,7 +27,6 @@ examples:
   stepscope probe layout build/engine mine.ini -o mine.layout.json
   stepscope probe plain mine.ini -o hooks.gdb
 """
-FINE, NO = 0, 1
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +62,6 @@ def run(args: argparse.Namespace) -> int:
     """Do what was asked."""
     from gdb_scripts.probe import ProbeError
     from inspector.binary import BinaryError
-    from inspector.cli import UsageError
 
     try:
         return int(args.act(args))
@@ -110,8 +111,6 @@ def _expect_sound(text: str, path: str) -> None:
 
 def _write(text: str, path: str | None) -> None:
     """To the file, which must not be there: a spec that somebody edited is not to be lost."""
-    from inspector.cli import UsageError
-
     if path is None:
         print(text, end="" if text.endswith("\n") else "\n")
         return
@@ -128,7 +127,6 @@ def _verify(args: argparse.Namespace) -> int:
     from gdb_scripts import probe as probes
     from inspector.binary import open_binary
     from inspector.binary.probing import ambiguous, verified
-    from inspector.cli import tell
 
     probe = probes.load(args.probe)
     with open_binary(args.binary) as binary:
@@ -172,8 +170,6 @@ def _as_json(binary: Binary, probe: Probe, places: list[Place]) -> dict[str, Any
 
 
 def _show(binary: Binary, probe: Probe, places: list[Place]) -> None:
-    from inspector.text import visible
-
     good = all(place.is_sound for place in places)
     print(visible(f"{binary.path}: {'PASS' if good else 'FAIL'}  probe {probe.name}, build id {binary.build_id[:12]}…"))
     for place in places:
@@ -192,7 +188,6 @@ def _layout(args: argparse.Namespace) -> int:
     from gdb_scripts import probe as probes
     from inspector.binary import open_binary
     from inspector.binary.probing import freeze, refused
-    from inspector.cli import tell
 
     probe = probes.load(args.probe)
     with open_binary(args.binary) as binary:

@@ -7,6 +7,8 @@ import shlex
 import sys
 import time
 
+from inspector.cli import UsageError, tell
+
 HELP = "record repeated runs of two builds in turn, for diff"
 EPILOG = """\
 A command says {trace} where it takes the path of the trace to write; the path is also in $STEPSCOPE_TRACE, and
@@ -34,7 +36,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record them all; 0."""
-    from inspector.cli import UsageError, tell
     from inspector.record_set import record
 
     commands = _commands(args)
@@ -53,8 +54,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _commands(args: argparse.Namespace) -> dict[str, list[str]]:
     """side -> words. Raises UsageError where it is not clear what to run."""
-    from inspector.cli import UsageError
-
     if args.command and (args.base or args.new):
         raise UsageError("give either one command after --, or --base and --new")
     if args.command:
@@ -74,7 +73,5 @@ def _commands(args: argparse.Namespace) -> dict[str, list[str]]:
 
 def _tell(what: str) -> None:
     """Where it stands, for who waits at a terminal."""
-    from inspector.cli import tell
-
     if sys.stderr.isatty():
         tell(what)

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from inspector.cli import UsageError, tell
 from traces.replacing import Older, replacing
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ def run(args: argparse.Namespace) -> int:
 
 def need_plots() -> None:
     """Raises UsageError, with what to type, where the plots cannot be drawn."""
-    from inspector.cli import UsageError
-
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -63,7 +62,7 @@ def need_plots() -> None:
 
 
 def _compared(base_words: list[str], new_words: list[str], output: str) -> None:
-    from inspector.commands.diff import ABOUT
+    from inspector.diff_words import ABOUT
     from inspector.load import open_trace
     from inspector.record_set import sides_of
     from inspector.report.comparison import comparison
@@ -82,7 +81,6 @@ def _compared(base_words: list[str], new_words: list[str], output: str) -> None:
 
 def write(path: str, comparison: Comparison | None, subjects: list[Subject]) -> None:
     """The page, to a file or with - to standard output. Raises TraceError where `path` is not a page of ours."""
-    from inspector.cli import tell
     from inspector.report.page import page
 
     html = page(comparison, subjects)

@@ -6,6 +6,8 @@ import argparse
 import json
 import textwrap
 
+from inspector.cli import UsageError
+
 HELP = "say what a rule demands and which fault it catches"
 EPILOG = """\
 examples:
@@ -22,7 +24,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print them; 0."""
-    from inspector.cli import UsageError
     from traces.rules import RULES
 
     wanted = [code.upper() for code in args.codes] or list(RULES)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from inspector.cli import UsageError, complain, tell, words_without
 from inspector.generating import (
     Printer,
     about_model,
@@ -89,7 +90,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Generate; 0, or 130 after Ctrl-C."""
     from engine.errors import EngineError
-    from inspector.cli import UsageError
 
     if args.no_trace and (args.output or args.live):
         raise UsageError("--no-trace leaves nothing for -o or --live")
@@ -107,7 +107,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _generate(args: argparse.Namespace) -> int:
     from engine.loop import StopSettings
-    from inspector.cli import tell
     from inspector.names import named, new_run
 
     prompts = _prompt_texts(args)
@@ -166,8 +165,6 @@ def _together(
 
 
 def _loop_kind(args: argparse.Namespace, prompts: list[str | None]) -> str:
-    from inspector.cli import UsageError
-
     if args.loop in (None, "batched"):
         return args.loop or ("batched" if len(prompts) > 1 else "cached")
     if len(prompts) > 1:
@@ -177,8 +174,6 @@ def _loop_kind(args: argparse.Namespace, prompts: list[str | None]) -> str:
 
 def _prompt_texts(args: argparse.Namespace) -> list[str | None]:
     """The texts asked for, read before a large model is; a single None where ids were given."""
-    from inspector.cli import UsageError
-
     if args.prompt_ids is not None:
         return [None]
     prompts: list[str] = args.prompt or []
@@ -195,8 +190,6 @@ def _prompt_texts(args: argparse.Namespace) -> list[str | None]:
 
 def _read(name: str) -> str:
     """The text of a file, - for standard input."""
-    from inspector.cli import UsageError
-
     try:
         if name == "-":
             text = sys.stdin.read(_MOST_BYTES + 1)
@@ -214,8 +207,6 @@ def _read(name: str) -> str:
 
 def _prompt(args: argparse.Namespace, model: Model, prompt: str | None) -> tuple[str | None, list[int]]:
     """(text, ids) as the model will read them."""
-    from inspector.cli import UsageError
-
     if prompt is None:
         return None, _ids(args.prompt_ids)
     if model.tokenizer is None:
@@ -225,8 +216,6 @@ def _prompt(args: argparse.Namespace, model: Model, prompt: str | None) -> tuple
 
 
 def _ids(words: str) -> list[int]:
-    from inspector.cli import UsageError
-
     try:
         return [int(word) for word in words.replace(",", " ").split()]
     except ValueError:
@@ -235,7 +224,6 @@ def _ids(words: str) -> list[int]:
 
 def _live(args: argparse.Namespace) -> int:
     """The engine as a process of its own, its file followed by the TUI: a crash of either harms not the other."""
-    from inspector.cli import UsageError, complain, words_without
     from inspector.names import named, new_run
 
     if not (sys.stdout.isatty() and sys.stdin.isatty()):

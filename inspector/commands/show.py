@@ -8,7 +8,12 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+from inspector import film
+from inspector.facts import describe
+from inspector.text import visible
 
 if TYPE_CHECKING:
     from traces.table import Table
@@ -71,26 +76,19 @@ def print_film(path: str, steps: tuple[int | None, int | None] = (None, None)) -
     for run in table.runs:
         a, b = max(first, run.first_step), min(stop, table.run_end(run))
         if a < b or run is table.runs[-1]:
-            _print_run(run.facts)
-            for line in _film(table, run, a, max(a, b)):
+            for line in chain(describe(run.facts), _film(table, run, a, max(a, b))):
                 print(line)
     for line in state_of(table):
         print(line)
     return 0
 
 
-def _print_run(facts: dict[str, Any]) -> None:
-    from inspector.facts import describe
-
-    for line in describe(facts):
-        print(line)
-
-
 def _film(table: Table, run: Any, first: int, stop: int) -> Iterator[str]:
     columns = _Columns(table, run, first, stop)
     yield columns.header()
-    notes = [n for n in table.notes(first, stop) if n[1].get("kind") in _NOTES]
-    texts = long_texts(table, first, stop)
+    all_notes = table.notes(first, stop)
+    notes = [n for n in all_notes if n[1].get("kind") in _NOTES]
+    texts = film.long_texts(all_notes)
     at = 0
     for begin in range(first, stop, _BATCH):
         end = min(begin + _BATCH, stop)
@@ -105,19 +103,7 @@ def _film(table: Table, run: Any, first: int, stop: int) -> Iterator[str]:
         yield _note_line(note)
 
 
-def long_texts(table: Table, first: int, stop: int) -> dict[int, str]:
-    """Texts of the tokens too long for their field, by step number."""
-    found = {}
-    for _, note in table.notes(first, min(stop + 1, table.steps) if stop < table.steps else None):
-        step, text = note.get("step"), note.get("text")
-        if note.get("kind") == "text" and isinstance(step, int) and isinstance(text, str):
-            found[step] = text
-    return found
-
-
 def _note_line(note: dict[str, Any]) -> str:
-    from inspector.text import visible
-
     facts = " ".join(f"{k}={_short(v)}" for k, v in note.items() if k != "kind" and v is not None)
     return visible(f"  -- {note.get('kind')} {facts}")
 
@@ -131,9 +117,6 @@ class _Columns:
     """Which columns this run's film has, and how wide they are: chosen once, so that lines can be streamed."""
 
     def __init__(self, table: Table, run: Any, first: int, stop: int) -> None:
-        from inspector import film
-
-        self._film = film
         facts = run.facts
         model = facts.get("model") if isinstance(facts.get("model"), dict) else {}
         self._full = film.full_layers(facts)
@@ -162,13 +145,13 @@ class _Columns:
         """One step; a damaged one says so."""
         if step is None:
             return f"{pad(str(number), self._widths[0][1])}  (damaged: this step's frame fails its checksum)"
-        cells = self._film.cells(step, number, self._cache(step))
+        cells = film.cells(step, number, self._cache(step))
         line = "  ".join(pad(cells[name], width) for name, width in self._widths)
         remark = cells["remark"]
         return f"{line}  {remark}" if remark else line.rstrip()
 
     def _cache(self, step: dict[str, Any]) -> str:
-        text = self._film.cache(step, self._full)
+        text = film.cache(step, self._full)
         if self._first_cache and text.isdigit() and isinstance(step.get("cache_len"), list) and self._n_layers > 1:
             self._first_cache = False
             layers = len(self._full) if self._full is not None else self._n_layers

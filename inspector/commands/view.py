@@ -10,6 +10,7 @@ from inspector.cli import UsageError, tell, words_without
 
 SERVED = "TEXTUAL_DRIVER"
 """Set where textual-serve runs us: a browser is the terminal"""
+
 HELP = "look at a trace in the terminal, step by step, also while it grows"
 EPILOG = """\
 examples:

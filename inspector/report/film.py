@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inspector import film
-from inspector.commands.show import long_texts
 from traces.check import Report
 from traces.table import Table
 
@@ -66,7 +65,7 @@ def _steps(table: Table, wanted: list[int]) -> Iterator[tuple[int, dict[str, Any
         while end < len(wanted) and wanted[end] == wanted[end - 1] + 1:
             end += 1
         first, stop = wanted[at], wanted[end - 1] + 1
-        texts = long_texts(table, first, stop)
+        texts = film.long_texts(table.notes(first, stop))
         for number, step in enumerate(table.plain(first, stop), first):
             if step is not None and number in texts:
                 step["text"] = texts[number]

@@ -10,8 +10,8 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from inspector.commands.stats import clock_words, growth_words, sentences
 from inspector.facts import describe, engine_words, host_words, model_words, sampler_words
+from inspector.figures import clock_words, growth_words, sentences
 from inspector.film import milliseconds
 from inspector.load import state_of
 from inspector.report import plots

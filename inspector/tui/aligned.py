@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from inspector.diff_words import divergence_words
 from traces.diff import DIFFERS, Diff
 from traces.fields import ABSENT_I64
 from traces.paired import Alignment, StateDifference, parts_at
@@ -193,12 +194,7 @@ def _tokens_part(diff: Diff, request: int) -> str:
         return f"the tokens part, which says nothing: {diff.why.get('tokens', '')}"
     if first is None or first.request != request:
         return "the tokens part"
-    noise = "" if first.noise is None else f" (margins moved by {first.noise:.3g} at most before)"
-    return {
-        "near-tie": f"the tokens part: a near tie{noise}",
-        "fault": f"the tokens part: a fault, no near tie{noise}",
-        "length": "one side had ended",
-    }.get(first.kind or "", "the tokens part: no margin tells whether it was a near tie")
+    return f"the tokens part: {divergence_words(first)}"
 
 
 def _place_of_state(seen: StateDifference, aligned: Aligned) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from inspector.film import long_texts
 from inspector.tui.feed import FIRST_BYTES
 from inspector.tui.pages import Pages
 from traces.writer import TraceError
@@ -159,9 +160,4 @@ def _chosen(side: list[tuple[str, Table]], number: int) -> Side:
     """The run of that number, over all traces of the side."""
     runs = [(path, table, run) for path, table in side for run in table.runs]
     path, table, run = runs[number]
-    texts = {}
-    for step, note in table.notes():
-        if note.get("kind") == "text" and isinstance(note.get("text"), str):
-            at = note.get("step", step)
-            texts[at if isinstance(at, int) else step] = note["text"]
-    return Side(path, table, run, Pages(table, texts), len(runs))
+    return Side(path, table, run, Pages(table, long_texts(table.notes())), len(runs))

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from inspector import film
 from inspector.tui.model import Pace, Snapshot, Verdicts, verdicts_of
 from inspector.tui.sequences import Sequences
 from traces.writer import TraceError
@@ -269,6 +270,7 @@ class _Measured:
         for chunk in table.chunks(self.steps, stop, self._notes):
             for step, note in chunk.notes:
                 self._note(step, note)
+            self._feed.texts.update(film.long_texts(chunk.notes))
             self._notes += len(chunk.notes)
             rows = chunk.rows if chunk.bad is None else chunk.rows[~chunk.bad]
             self._feed.sequences.add(chunk.rows["seq_id"], chunk.bad)
@@ -284,9 +286,6 @@ class _Measured:
             self._feed.requests.setdefault(seq_id, []).append(step)
             self._n_requests += 1
             self._latency.request(step, note)
-        elif kind == "text" and isinstance(note.get("text"), str):
-            at = note.get("step", step)
-            self._feed.texts[at if isinstance(at, int) else step] = note["text"]
         elif kind == "source":
             self._feed.sources.append((step, note))
 

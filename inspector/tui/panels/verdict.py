@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspector import facts
-from inspector.commands.diff import ABOUT
+from inspector.diff_words import ABOUT
 from inspector.text import visible
 from inspector.tui.aligned import Place
 from inspector.tui.comparing import Compared, Progress

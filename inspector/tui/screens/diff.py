@@ -12,7 +12,7 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Footer
 
-from inspector.commands.diff import ABOUT, lines
+from inspector.diff_words import ABOUT, lines
 from inspector.tui import keys, places
 from inspector.tui.aligned import beyond
 from inspector.tui.comparing import Compared, Comparison

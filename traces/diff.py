@@ -13,7 +13,6 @@ from typing import Any
 
 from traces.check import Checker, Report
 from traces.columnar import check_chunk
-from traces.metrics import RunColumns
 from traces.outputs import KEPT, Request, requests_of
 from traces.paired import (
     FINGERPRINTS,
@@ -32,6 +31,7 @@ from traces.paired import (
     request_differences,
     step_pairs,
 )
+from traces.run_columns import RunColumns
 from traces.table import Chunk, Run, Table
 from traces.timing import MIN_EFFECT, TimedRun, TimeLine, Timing, compare_times, is_total
 

@@ -8,7 +8,7 @@ samples it. Sequences that share a forward share its time: it is counted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,99 +16,22 @@ import numpy.typing as npt
 
 from traces.context import DECODE, PREFILL, VERIFY, count
 from traces.fields import FINISH, FINISH_NAMES
-from traces.packed import Packed
-from traces.table import Chunk, Run, Table
+from traces.run_columns import (
+    RequestSteps,
+    Rows,
+    RunColumns,
+    first_of_forward,
+    request_steps,
+    rows_by_sequence,
+    tokens_of,
+)
+from traces.table import Run, Table
 
 Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int32]
-"""Numbers of rows among a run's columns"""
-_TIMES = ("total", "forward", "sample", "gemm", "attn", "lm_head")
 _BYTES = {"f32": 4, "f16": 2, "bf16": 2, "fp16": 2, "fp32": 4, "f64": 8, "q8_0": 1.0625, "int8": 1, "fp8": 1}
 _BINS = 8
 _PACE_STEPS = 20
 _LEAST_SPAN = 100
-
-
-class RunColumns:
-    """The columns that figures need, of one whole run, packed: 5 to 40 bytes a step.
-
-    chunks: the run's, as Table.chunks_of gives them; rows of damaged frames are left out, and `damaged_from` is the
-    first of them. also: more scalar fields of the vocabulary to keep where the run has them.
-
-    `run[name]` unpacks a column anew: what looks at one request after the other takes its columns before it begins.
-    """
-
-    def __init__(self, run: Run, chunks: Iterable[Chunk], also: Iterable[str] = ()) -> None:
-        self.run = run
-        self.damaged_from: int | None = None
-        kept = tuple(name for name in also if name in run.names)
-        self.notes: list[tuple[int, dict[str, Any]]] = []
-        empty = {**_needed(np.zeros(0, run.dtype), run, kept), "step": np.zeros(0, np.int64)}
-        self._columns = {name: Packed(values.dtype) for name, values in empty.items()}
-        for chunk in chunks:
-            self.notes += chunk.notes
-            rows, steps = chunk.rows, np.arange(chunk.first_step, chunk.first_step + len(chunk.rows))
-            if chunk.bad is not None:
-                if self.damaged_from is None:
-                    self.damaged_from = chunk.first_step + int(np.argmax(chunk.bad))
-                rows, steps = rows[~chunk.bad], steps[~chunk.bad]
-            for name, values in _needed(rows, run, kept).items():
-                self._columns[name].add(values)
-            self._columns["step"].add(steps)
-        self.clocked = run.facts.get("clock") not in ("none", "debugger")
-        self.naive = run.facts.get("loop") == "naive"
-
-    @property
-    def fed(self) -> npt.NDArray[np.bool_]:
-        """The steps after prefill that fed something."""
-        return np.asarray((self["phase"] != PREFILL) & (self["n_tokens"] > 0))
-
-    def __getitem__(self, name: str) -> Any:
-        return self._columns[name].whole()
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._columns
-
-    def take(self, *names: str) -> dict[str, Any]:
-        """Several columns, unpacked; those that the run has."""
-        return {name: self[name] for name in names if name in self}
-
-
-def _needed(rows: Any, run: Run, also: tuple[str, ...]) -> dict[str, Any]:
-    out = {name: rows[name] for name in ("phase", "seq_id", "n_tokens", "seq_len", "finish", *also)}
-    for name in ("n_accepted", "n_drafted", "forward_id"):
-        out[name] = rows[name] if name in run.names else np.full(len(rows), -1, np.int32)
-    t_ns = rows["t_ns"].astype(np.int64) if "t_ns" in run.names else np.full(len(rows), -1, np.int64)
-    out["t_ns"] = np.where(t_ns < 0, -1, t_ns)
-    for part in _TIMES:
-        name = part + "_ms"
-        if name not in run.names:
-            out[part] = np.full(len(rows), np.nan, np.float32)
-            continue
-        values = rows[name]
-        with np.errstate(invalid="ignore"):  # infinite times of both signs
-            out[part] = _times(values if values.ndim == 1 else values.sum(axis=1, dtype=np.float64))
-    cache = rows["cache_len"]
-    if cache.ndim == 2:
-        own = [i for i in range(cache.shape[1]) if i not in _shared(run)]
-        cache = np.maximum(cache[:, own], 0).sum(axis=1)
-    out["rows"] = cache.astype(np.int64)
-    return out
-
-
-def _times(values: Any) -> npt.NDArray[np.float32]:
-    """Milliseconds; what no clock measures (negative, infinite, more than a float holds) is absent."""
-    known = (values >= 0) & (values <= np.finfo(np.float32).max)
-    return np.where(known, values, np.nan).astype(np.float32)
-
-
-def _shared(run: Run) -> set[int]:
-    """Layers whose rows are another layer's."""
-    layers = run.facts.get("layers")
-    kinds = (
-        [layer.get("kind") if isinstance(layer, dict) else None for layer in layers] if isinstance(layers, list) else []
-    )
-    return {i for i, kind in enumerate(kinds) if kind == "shared"}
 
 
 def stats(table: Table) -> dict[str, Any]:
@@ -174,56 +97,6 @@ class Request(NamedTuple):
         return {k: v for k, v in self._asdict().items() if k not in ("gaps_ms", "totals")}
 
 
-class RequestSteps(NamedTuple):
-    """Which rows of a run's columns are one request's. ended: the finish that a note tells of, if one does."""
-
-    seq_id: int
-    rows: Rows
-    note: dict[str, Any]
-    ended: Any
-
-
-def request_steps(run: RunColumns) -> list[RequestSteps]:
-    """Every request of a run that has steps, in the order of their first one."""
-    marks: dict[int, list[tuple[int, dict[str, Any]]]] = {}
-    ends: dict[int, list[tuple[int, Any]]] = {}
-    places = _places(run)
-    for at, (_, note) in zip(places, run.notes, strict=True):
-        if note.get("kind") == "request":
-            marks.setdefault(count(note, "seq_id"), []).append((at, note))
-        elif note.get("kind") == "finish":
-            ends.setdefault(count(note, "seq_id"), []).append((at, note.get("finish")))
-    found = []
-    for seq_id, rows in rows_by_sequence(run["seq_id"]):
-        asked = marks.get(seq_id, [])
-        cuts = [int(np.searchsorted(rows, at)) for at, _ in asked] + [len(rows)]
-        if cuts[0]:
-            until = asked[0][0] if asked else None
-            found.append(RequestSteps(seq_id, rows[: cuts[0]], {}, _ended(ends.get(seq_id, []), 0, until)))
-        for i, ((begins, note), a, b) in enumerate(zip(asked, cuts, cuts[1:], strict=False)):
-            if a < b:
-                ended = _ended(ends.get(seq_id, []), begins, asked[i + 1][0] if i + 1 < len(asked) else None)
-                found.append(RequestSteps(seq_id, rows[a:b], note, ended))
-    return sorted(found, key=lambda request: int(request.rows[0]))
-
-
-def _places(run: RunColumns) -> list[int]:
-    """For each note of a run the row that follows it; damaged steps have none."""
-    places: list[int] = np.searchsorted(run["step"], [step for step, _ in run.notes]).tolist() if run.notes else []
-    return places
-
-
-def rows_by_sequence(seq_id: Any) -> list[tuple[int, Rows]]:
-    """The rows of each sequence, ascending, by its number. seq_id: (steps,)."""
-    if not len(seq_id):
-        return []
-    if seq_id[0] == seq_id[-1] and (seq_id == seq_id[0]).all():
-        return [(int(seq_id[0]), np.arange(len(seq_id), dtype=np.int32))]
-    order = np.argsort(seq_id, kind="stable").astype(np.int32)
-    parts = np.split(order, np.flatnonzero(np.diff(seq_id[order])) + 1)
-    return [(int(seq_id[rows[0]]), rows) for rows in parts]
-
-
 def requests_of(run: RunColumns) -> list[Request]:
     """Every request's figures, in the order of their first step; those of totals notes behind them."""
     columns = run.take("phase", "finish", "n_accepted", "total", "t_ns")
@@ -231,11 +104,6 @@ def requests_of(run: RunColumns) -> list[Request]:
     recorded = {request.seq_id for request in requests}
     totals = (note for _, note in run.notes if note.get("kind") == "totals")
     return requests + [_from_totals(note) for note in totals if count(note, "seq_id") not in recorded]
-
-
-def _ended(finishes: list[tuple[int, Any]], begins: int, until: int | None) -> Any:
-    """What the finish notes of one id say about the request that stood between two places."""
-    return next((why for at, why in finishes if at >= begins and (until is None or at <= until)), None)
 
 
 def _request(columns: dict[str, Any], clocked: bool, request: RequestSteps) -> Request:
@@ -281,10 +149,7 @@ def _span(rows: Rows) -> Any:
 
 def _tokens_out(phase: Any, n_accepted: Any, finish: Any) -> tuple[Any, Any]:
     """(tokens that each step sampled and accepted, those of them that were sent out: all but an end token)."""
-    tokens = (phase != PREFILL).astype(n_accepted.dtype)
-    verify = phase == VERIFY
-    if verify.any():
-        tokens[verify] += np.maximum(n_accepted[verify], 0)
+    tokens = tokens_of(phase, n_accepted)
     return tokens, tokens - ((phase != PREFILL) & (finish == FINISH["eos"]))
 
 
@@ -370,18 +235,6 @@ def _added(times: Any) -> float:
     return float(exact.sum())
 
 
-def first_of_forward(run: RunColumns) -> npt.NDArray[np.bool_]:
-    """The first record of every forward; records without a forward_id stand for themselves."""
-    ids = run["forward_id"]
-    first = np.ones(len(ids), np.bool_)
-    shared = np.flatnonzero(ids >= 0)
-    if len(shared):
-        _, where = np.unique(ids[shared], return_index=True)
-        first[shared] = False
-        first[shared[where]] = True
-    return first
-
-
 def _alone(run: RunColumns) -> npt.NDArray[np.bool_]:
     """Records whose forward fed no other sequence."""
     ids = run["forward_id"]
@@ -449,11 +302,9 @@ def _row_bytes(facts: dict[str, Any]) -> float | None:
 
 def _owned_layers(run: Run) -> list[int]:
     """For each layer that owns rows the most that it holds, -1 for as many as there are tokens."""
-    layers = run.facts.get("layers")
-    if not isinstance(layers, list) or not layers:
+    if not run.layers:
         return [-1] * run.n_layers
-    kinds = [layer if isinstance(layer, dict) else {} for layer in layers]
-    owners = [kind for kind in kinds if kind.get("kind") not in ("shared", "none", "recurrent")]
+    owners = [layer for layer in run.layers if layer.get("kind") not in ("shared", "none", "recurrent")]
     return [count(k, "window") + max(count(k, "slack"), 0) if k.get("kind") == "window" else -1 for k in owners]
 
 
@@ -481,7 +332,7 @@ def _most_rows_held(run: RunColumns) -> int:
 def _releases(run: RunColumns) -> dict[int, list[int]]:
     """For each sequence the steps before which its rows were given back."""
     released: dict[int, list[int]] = {}
-    for at, (_, note) in zip(_places(run), run.notes, strict=True):
+    for at, (_, note) in zip(run.note_rows(), run.notes, strict=True):
         if note.get("kind") == "release":
             released.setdefault(count(note, "seq_id"), []).append(at)
     ids = run["seq_id"]
@@ -582,10 +433,19 @@ def _times_by_part(runs: list[RunColumns]) -> Iterator[tuple[str, npt.NDArray[np
 
 def _with_floor(table: list[dict[str, Any]], floor: dict[str, Any] | None) -> list[dict[str, Any]]:
     """`by_context` with the least time at each length, None where the floor is not known."""
-    return [{**row, "floor_ms": _least_ms(floor, row["context"]) if floor else None} for row in table]
+    return [{**row, "floor_ms": least_ms(floor, row["context"]) if floor else None} for row in table]
 
 
-def _least_ms(floor: dict[str, Any], rows: Any) -> Any:
+def floor_of(facts: dict[str, Any]) -> dict[str, float] | None:
+    """The `floor` of a run's facts (FORMAT.md); None where it is not there in full."""
+    said = facts.get("floor")
+    names = ("bytes_per_token", "kv_bytes_per_row", "bandwidth_gb_s")
+    floor: dict[str, Any] = {name: said.get(name) for name in names} if isinstance(said, dict) else {}
+    return floor if floor and all(map(_not_below_zero, floor.values())) and floor["bandwidth_gb_s"] else None
+
+
+def least_ms(floor: dict[str, float], rows: Any) -> Any:
+    """The least ms of a decode step over so many rows of the cache."""
     return (floor["bytes_per_token"] + floor["kv_bytes_per_row"] * rows) / floor["bandwidth_gb_s"] / 1e6
 
 
@@ -611,18 +471,15 @@ def _floor(run: RunColumns) -> dict[str, Any] | None:
     A step's floor is (bytes_per_token + kv_bytes_per_row x rows) / bandwidth. Only steps that fed one token of one
     sequence are compared; `share` is the median of floor / measured.
     """
-    said = run.run.facts.get("floor")
-    names = ("bytes_per_token", "kv_bytes_per_row", "bandwidth_gb_s")
-    floor: dict[str, Any] = {name: said.get(name) for name in names} if isinstance(said, dict) else {}
-    is_sound = floor and all(map(_not_below_zero, floor.values())) and floor["bandwidth_gb_s"] > 0
-    if not is_sound or not run.clocked:
+    floor = floor_of(run.run.facts)
+    if floor is None or not run.clocked:
         return None
     total = run["total"]
     alone = (run["phase"] == DECODE) & (run["n_tokens"] == 1) & _alone(run) & (total > 0)
     if not alone.any():
         return None
     length, total = run["seq_len"][alone].astype(np.float64), total[alone].astype(np.float64)
-    least = _least_ms(floor, length)
+    least = least_ms(floor, length)
     return {
         **floor,
         "least_ms": float(np.median(least)),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from traces.context import PREFILL, VERIFY, count
 from traces.fields import ABSENT_I64, FINISH_NAMES
-from traces.metrics import RequestSteps, Rows, RunColumns, request_steps
+from traces.run_columns import RequestSteps, Rows, RunColumns, request_steps, tokens_of
 from traces.table import Table
 
 Ints = npt.NDArray[np.int64]
@@ -119,14 +119,6 @@ def _request(
         rows,
         cut,
     )
-
-
-def tokens_of(phase: Any, n_accepted: Any) -> Any:
-    """How many tokens each step sent out: none of a prefill, one and the accepted drafts of a verify step. int32."""
-    sizes = (phase != PREFILL).astype(np.int32)
-    verify = phase == VERIFY
-    sizes[verify] += n_accepted[verify]
-    return sizes
 
 
 def _known_part(

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from traces.context import PREFILL
 from traces.fields import ABSENT_I64, FINISH_NAMES
-from traces.metrics import Rows, RunColumns
-from traces.outputs import PIECE, Columns, Ints, Request, columns_at, tokens_of
+from traces.outputs import PIECE, Columns, Ints, Request, columns_at
+from traces.run_columns import Rows, RunColumns, tokens_of
 from traces.table import Table
 
 Floats = npt.NDArray[np.float64]

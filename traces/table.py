@@ -46,11 +46,17 @@ class Run:
         self.names = frozenset(self.dtype.names or ())
 
     @property
+    def layers(self) -> list[dict[str, Any]]:
+        """What the run says of each layer, empty of one that it says nothing of; an empty list without any."""
+        said = self.facts.get("layers")
+        return [layer if isinstance(layer, dict) else {} for layer in said] if isinstance(said, list) else []
+
+    @property
     def n_layers(self) -> int:
         """Layers the run declares; else as many as its cache_len has."""
-        layers, model = self.facts.get("layers"), self.facts.get("model")
-        if isinstance(layers, list) and layers:
-            return len(layers)
+        if self.layers:
+            return len(self.layers)
+        model = self.facts.get("model")
         declared = model.get("n_layers") if isinstance(model, dict) else None
         if isinstance(declared, int) and declared > 0:
             return declared
@@ -304,9 +310,10 @@ class Table:
         for run in self.runs[max(begin, 0) :]:
             yield from self._run_chunks(run, max(first, run.first_step), min(stop, self.run_end(run)), first_note)
 
-    def chunks_of(self, run: Run) -> Iterator[Chunk]:
-        """All steps and notes of one run, as `chunks` gives them."""
-        return self._run_chunks(run, run.first_step, self.run_end(run), 0)
+    def chunks_of(self, run: Run, first: int = 0, stop: int | None = None) -> Iterator[Chunk]:
+        """The steps of one run that lie in [first, stop), with the run's notes, as `chunks` gives them."""
+        end = self.run_end(run) if stop is None else min(stop, self.run_end(run))
+        return self._run_chunks(run, max(first, run.first_step), end, 0)
 
     def _run_chunks(self, run: Run, a: int, end: int, first_note: int) -> Iterator[Chunk]:
         notes = self._notes

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from traces.context import PREFILL, VERIFY, count
 from traces.fields import PHASE_NAMES
-from traces.metrics import Rows, RunColumns, first_of_forward, requests_of
+from traces.metrics import requests_of
 from traces.outputs import Ints, columns_at
+from traces.run_columns import Rows, RunColumns, first_of_forward
 from traces.significance import (
     ALPHA_PARTS,
     Floats,

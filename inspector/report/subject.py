@@ -15,7 +15,8 @@ import numpy as np
 from traces.check import Checker, Report
 from traces.columnar import check_chunk
 from traces.context import PREFILL
-from traces.metrics import Request, RunColumns, request_steps, requests_of, stats
+from traces.metrics import Request, requests_of, stats
+from traces.run_columns import RunColumns, request_steps
 from traces.significance import Floats
 from traces.table import Chunk, Run, Table
 

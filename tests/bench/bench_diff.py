@@ -27,7 +27,7 @@ from tests.bench.bench_traces import make_trace
 from tests.bench.figures import tell
 from traces.diff import Diff, compare
 from traces.fields import REQUIRED, declaration
-from traces.metrics import RunColumns
+from traces.run_columns import RunColumns
 from traces.table import Chunk, Run, Table
 from traces.timing import TimedRun, Timing, compare_times
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from traces.fields import REQUIRED, declaration
-from traces.metrics import stats
+from traces.metrics import floor_of, least_ms, stats
 from traces.table import Table
 from traces.writer import TraceWriter
 
@@ -282,3 +283,12 @@ def test_a_window_reserves_no_more_than_it_holds(tmp_path: Path) -> None:
 def test_a_run_may_say_what_a_row_takes(tmp_path: Path) -> None:
     f = figures(tmp_path, [decode(9)], {}, kv={"capacity": 100, "dtype": "int8", "row_bytes": 48})
     assert f["kv_bytes"] == {"used": 10 * 2 * 48, "reserved": 100 * 2 * 48}
+
+
+def test_the_floor_is_what_the_header_says_it_is() -> None:
+    # 20 MB a token and 0.1 MB a row at 10 GB/s: 2 ms, and 0.01 ms more for each row
+    floor = {"bytes_per_token": 20_000_000, "kv_bytes_per_row": 100_000, "bandwidth_gb_s": 10.0}
+    found = floor_of({"floor": floor})
+    assert found is not None and least_ms(found, np.array([0.0, 50.0])).tolist() == [2.0, 2.5]
+    for broken in ({}, 3, {**floor, "bandwidth_gb_s": 0}, {**floor, "bytes_per_token": None}):
+        assert floor_of({"floor": broken}) is None

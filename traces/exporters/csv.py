@@ -28,13 +28,10 @@ def write(table: Table, out: TextIO, first: int = 0, stop: int | None = None) ->
     writer.writerow([*HEAD.split(","), *(guarded(name) for column in columns.values() for name in _names(column))])
     written = 0
     for number, run in enumerate(table.runs):
-        end = table.run_end(run) if stop is None else min(stop, table.run_end(run))
-        begin = max(first, run.first_step)
-        for chunk in table.chunks(begin, end) if begin < end else ():
-            if chunk.run is run:
-                for step, record in plain_records(chunk):
-                    writer.writerow([number, step, *_cells(record, columns)])
-                    written += 1
+        for chunk in table.chunks_of(run, first, stop):
+            for step, record in plain_records(chunk):
+                writer.writerow([number, step, *_cells(record, columns)])
+                written += 1
     return written
 
 

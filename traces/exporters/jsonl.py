@@ -15,12 +15,12 @@ from traces.table import Chunk, Table
 def lines(table: Table) -> Iterator[str]:
     """One JSON object a line, without line feeds. A damaged frame becomes a gap note in its place."""
     for run in table.runs:
-        yield _json({"format": "stepscope", "version": 1, **run.facts})
+        yield json_text({"format": "stepscope", "version": 1, **run.facts})
         for chunk in table.chunks_of(run):
             for value in _in_file_order(chunk):
-                yield _json(value)
+                yield json_text(value)
         if run.end_facts is not None:
-            yield _json({"note": {"kind": "end", **run.end_facts}})
+            yield json_text({"note": {"kind": "end", **run.end_facts}})
 
 
 def _in_file_order(chunk: Chunk) -> Iterator[dict[str, Any]]:
@@ -38,7 +38,3 @@ def _in_file_order(chunk: Chunk) -> Iterator[dict[str, Any]]:
         lost = damaged
     for _, note in notes:
         yield {"note": note}
-
-
-def _json(value: dict[str, Any]) -> str:
-    return json_text(value)

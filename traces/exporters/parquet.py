@@ -36,19 +36,17 @@ def write(table: Table, folder: str, first: int = 0, stop: int | None = None) ->
     written = 0
     for number, run in enumerate(table.runs):
         end = table.run_end(run) if stop is None else min(stop, table.run_end(run))
-        begin = max(first, run.first_step)
-        if begin >= end:
+        if max(first, run.first_step) >= end:
             continue
         path = file_of(table, run, folder)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         schema = _schema(table, run, number)
         options: Any = {"compression": "zstd", "compression_level": 1, **_encodings(run)}
         with replacing(path, _OLDER) as partial, pq.ParquetWriter(partial, schema, **options) as writer:
-            for chunk in table.chunks(begin, end):
-                if chunk.run is run:
-                    batch = _batch(chunk, schema, table.path, number)
-                    writer.write_batch(batch)
-                    written += batch.num_rows
+            for chunk in table.chunks_of(run, first, stop):
+                batch = _batch(chunk, schema, table.path, number)
+                writer.write_batch(batch)
+                written += batch.num_rows
     return written
 
 

@@ -82,11 +82,8 @@ def timed_steps(table: Table, run: Run, first: int = 0, stop: int | None = None)
 
 
 def _records(table: Table, run: Run, first: int, stop: int | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    end = table.run_end(run) if stop is None else min(stop, table.run_end(run))
-    begin = max(first, run.first_step)
-    for chunk in table.chunks(begin, end) if begin < end else ():
-        if chunk.run is run:
-            yield from plain_records(chunk)
+    for chunk in table.chunks_of(run, first, stop):
+        yield from plain_records(chunk)
 
 
 def plain_records(chunk: Chunk) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -177,9 +174,7 @@ def _cut(piece: Slice, limit: int) -> Slice:
 
 def _shown_layer(run: Run) -> int:
     """The layer whose rows a counter shows: the first one with a full cache."""
-    layers = run.facts.get("layers")
-    known = layers if isinstance(layers, list) else []
-    kinds = [layer.get("kind") if isinstance(layer, dict) else None for layer in known]
+    kinds = [layer.get("kind") for layer in run.layers]
     return kinds.index("full") if "full" in kinds else 0
 
 

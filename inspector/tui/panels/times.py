@@ -10,22 +10,12 @@ from inspector import film
 from inspector.tui.lines import ATTENTION, DIM, FLOOR, GEMM, PLAIN, STRONG, TITLE, UNKNOWN, Line, Page, bar, clip, fit
 from inspector.tui.plot import Canvas, Floats, medians_along, nice_above, sparkline
 from inspector.tui.sample import Sample
+from traces.metrics import floor_of, least_ms
 
 LABEL = 6
 """Cells of the y axis's numbers"""
 END_LABELS = 11
 LEAST_PLOT = 12
-
-
-def floor_ms(run: dict[str, Any], context: Floats) -> Floats | None:
-    """The least ms of a decode step over so many rows, by the run's `floor` (FORMAT.md); None where it has none."""
-    floor = run.get("floor")
-    names = ("bytes_per_token", "kv_bytes_per_row", "bandwidth_gb_s")
-    values = [floor.get(name) for name in names] if isinstance(floor, dict) else []
-    numbers = [float(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0]
-    if len(numbers) < 3 or not numbers[2]:
-        return None
-    return np.asarray((numbers[0] + context * numbers[1]) / numbers[2] / 1e6)
 
 
 def times(sample: Sample, newest: Floats, run: dict[str, Any], width: int, height: int, ascii: bool) -> Page:
@@ -56,9 +46,10 @@ def _plot(sample: Sample, run: dict[str, Any], width: int, height: int, ascii: b
         ("attn", ATTENTION, "o", 1 if ascii else 2, medians_along(context, attention, low, high, canvas.columns)),
         ("GEMM", GEMM, "#", 1, medians_along(context, gemm, low, high, canvas.columns)),
     ]
-    floor = floor_ms(run, np.linspace(low, high, canvas.columns))
+    floor = floor_of(run)
     if floor is not None:
-        curves.insert(0, ("floor", FLOOR, "-", 2 if ascii else 4, floor))
+        least = least_ms(floor, np.linspace(low, high, canvas.columns))
+        curves.insert(0, ("floor", FLOOR, "-", 2 if ascii else 4, least))
     top = nice_above(max(float(np.nanmax(values)) for *_, values in curves if np.isfinite(values).any()) * 1.05 or 1.0)
     labels: dict[int, Line] = {}
     for name, role, sign, every, values in curves:

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from inspector.tui.feed import KEPT_FAILURES
-from inspector.tui.panels import layers, source, times
+from inspector.tui.panels import layers, source
 from inspector.tui.plot import Canvas, medians_along, nice_above, sparkline
 from inspector.tui.sample import Medians
 from inspector.tui.sequences import Sequences
@@ -204,14 +204,6 @@ def test_curves_stand_where_their_numbers_are() -> None:
     assert sparkline(np.array([0.0, 4.0, 8.0]), 9, ascii=False) == "▁▅█"
     assert [nice_above(v) for v in (0.9, 1.0, 1.2, 7.0, 81.0)] == [1.0, 1.0, 1.5, 8.0, 100.0]
 
-
-def test_the_floor_is_what_the_header_says_it_is() -> None:
-    # 20 MB a token and 0.1 MB a row at 10 GB/s: 2 ms, and 0.01 ms more for each row
-    floor = {"bytes_per_token": 20_000_000, "kv_bytes_per_row": 100_000, "bandwidth_gb_s": 10.0}
-    found = times.floor_ms({"floor": floor}, np.array([0.0, 50.0]))
-    assert found is not None and found.tolist() == [2.0, 2.5]
-    for broken in ({}, 3, {**floor, "bandwidth_gb_s": 0}, {**floor, "bytes_per_token": None}):
-        assert times.floor_ms({"floor": broken}, np.zeros(1)) is None
 
 
 def test_medians_along_do_not_follow_one_slow_step() -> None:

@@ -115,6 +115,7 @@ class Columns(View):
 
     def _apply_notes(self, notes: list[tuple[int, dict[str, Any]]]) -> None:
         checker, seen = self._checker, 0
+        gaps: list[tuple[int, int, int]] = []
         for ordinal, (step, note) in enumerate(notes):
             at = step - self.first_step
             kind, seq_id = note.get("kind"), count(note, "seq_id")
@@ -128,8 +129,10 @@ class Columns(View):
             elif kind in ("shift", "rollback", "finish") or (kind == "gap" and seq_id >= 0):
                 self._patch(self._life_at(seq_id, ordinal), note, at)
             elif kind == "gap":
-                for other in {*self._lives_of, *self._checker.sequences}:
-                    self._patch(self._life_at(other, ordinal), note, at)
+                if not gaps:
+                    for other in checker.sequences.keys() - self._lives_of.keys():
+                        self._life_at(other, ordinal)
+                gaps.append((ordinal, at, len(self._lives)))
                 checker.pool.gapped = True
             else:
                 checker.index = step
@@ -137,6 +140,24 @@ class Columns(View):
             if kind in ("shift", "rollback") or (kind == "gap" and seq_id < 0):
                 self._pool_after(at, -1)
         checker.pool.active.update(np.unique(self.seq_id[seen:]).tolist())
+        if gaps:
+            self._apply_gaps(np.array(gaps))
+
+    def _apply_gaps(self, gaps: Ints) -> None:
+        """Gaps in all sequences at once, life by life: (ordinal, place, lives known by then), ascending."""
+        ordinals, places, known = gaps.T
+        for lives in self._lives_of.values():
+            ends = [born for born, _ in lives[1:]] + [ordinals[-1] + 1]
+            for (born, life), end in zip(lives, ends, strict=True):
+                begin = max(np.searchsorted(ordinals, born), np.searchsorted(known, life, side="right"))
+                own = places[begin : np.searchsorted(ordinals, end)]
+                if not len(own):
+                    continue
+                steps = self._members[life]
+                following = np.searchsorted(steps, own)
+                self.gap[steps[following[following < len(steps)]]] = True
+                if following[-1] == len(steps):
+                    self._late.append({"life": life, "note": {"kind": "gap"}})
 
     def _life_at(self, seq_id: int, ordinal: int) -> int:
         """The life that a note belongs to: the sequence's last one that was born before it."""

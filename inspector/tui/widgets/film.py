@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from textual import events
@@ -15,11 +15,15 @@ from textual.strip import Strip
 from inspector import film
 from inspector.tui import reel
 from inspector.tui.model import Snapshot
-from inspector.tui.pages import Pages
+from inspector.tui.pages import PAGE, Pages
 from inspector.tui.widgets.lines import Roles
 from traces.writer import TraceError
 
+if TYPE_CHECKING:
+    from traces.table import Table
+
 KEPT_STRIPS = 1000
+KEPT_NOTES = 4
 Note = dict[str, Any]
 
 
@@ -50,6 +54,7 @@ class Film(Roles, inherit_bindings=False):
         self._widths = reel.Widths()
         self._columns: list[tuple[reel.Column, int]] = []
         self._strips: LRUCache[tuple[Any, ...], Strip] = LRUCache(KEPT_STRIPS)
+        self._noted: LRUCache[tuple[int, int | None], list[tuple[int, Note]]] = LRUCache(KEPT_NOTES)
 
     # -- what is shown -----------------------------------------------------------------------------------------------
 
@@ -60,6 +65,8 @@ class Film(Roles, inherit_bindings=False):
             self._strips.clear()
             self.selected = 0
         old, self._snapshot = self._snapshot, snapshot
+        if old is not snapshot:
+            self._noted.clear()
         self.steps = snapshot.steps
         refiltered = (None if only is None else only[0]) != self.only
         self.only, self._order = only if only is not None else (None, range(snapshot.steps))
@@ -125,15 +132,22 @@ class Film(Roles, inherit_bindings=False):
         number = self.step_at(first - 1) + 1 if first else 0
         end = None if to_end and self.steps == self._snapshot.table.steps else self.step_at(stop - 1) + 1
         found: dict[int, list[Note]] = {}
-        try:
-            notes = self._snapshot.table.notes(number, end)
-        except TraceError:
-            return {}  # the head says what became of the file
-        for step, note in notes:
-            own = self.only is None or note.get("seq_id") in (self.only, None)
-            if own and note.get("kind") in reel.NOTES:
+        for step, note in self._shown_notes(self._snapshot.table, number, end):
+            if self.only is None or note.get("seq_id") in (self.only, None):
                 found.setdefault(self._place_from(step), []).append(note)
         return found
+
+    def _shown_notes(self, table: Table, first: int, end: int | None) -> list[tuple[int, Note]]:
+        """Notes of the kinds that are shown. Read a little beyond, and kept for the next key: thousands may stand
+        before one step."""
+        key = first // PAGE * PAGE, None if end is None else -(-end // PAGE) * PAGE
+        if key not in self._noted:
+            try:
+                notes = table.notes(*key)
+            except TraceError:
+                return []  # the head says what became of the file
+            self._noted[key] = [(step, note) for step, note in notes if note.get("kind") in reel.NOTES]
+        return [(step, note) for step, note in self._noted[key] if step >= first and (end is None or step < end)]
 
     def _top_showing(self, place: int, behind: bool = False) -> int:
         """The least place that the view can begin at with `place` still in sight (`behind`: and what follows it)."""

@@ -17,7 +17,9 @@ from gdb_scripts.layout import Absent
 from gdb_scripts.replay import Replay
 from gdb_scripts.session import Closed, Session
 from traces.check import RuleResult
-from traces.fields import FINISH_NAMES, PHASE_NAMES
+from traces.context import PREFILL
+from traces.fields import ABSENT_I64, FINISH_NAMES, PHASE_NAMES
+from traces.frames import MAGIC
 from traces.rules import RULES
 
 FINE, STOPPED, REFUSED, UNDECIDED, UNREAD = 0, 1, 2, 3, 4
@@ -302,12 +304,12 @@ def line(index: int, record: Dict[str, Any]) -> str:
     words = [
         "%-5d" % index,
         "%-8s" % PHASE_NAMES.get(record["phase"], "?"),
-        "%-8s" % ("-" if token == -(2**63) else token),
+        "%-8s" % ("-" if token == ABSENT_I64 else token),
         "%-10s" % _count(record["seq_before"]),
         "%-7s" % _count(record["seq_len"]),
         "%-10s" % cache,
     ]
-    if record["n_tokens"] == 0 and record["phase"] != 1:
+    if record["n_tokens"] == 0 and record["phase"] != PREFILL:
         words.append("not fed")
     if record["finish"]:
         words.append("finish=%s" % FINISH_NAMES.get(record["finish"], record["finish"]))
@@ -333,7 +335,7 @@ def _refuse_what_is_no_trace(path: str) -> None:
         raise host.GdbError("%s: cannot write a trace here: %s" % (path, os.strerror(problem)))
     if os.path.exists(path) and os.path.getsize(path):
         with open(path, "rb") as file:
-            if file.read(4) != b"STEP":
+            if file.read(len(MAGIC)) != MAGIC:
                 raise host.GdbError("%s: exists and is not a step trace; choose another name or remove it" % path)
 
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traces import fields
-from traces.adapters.recording import Recording, harmless, host_facts
+from traces.adapters.recording import MOST_DRAFTS, Recording, harmless, host_facts
 
-MOST_DRAFTS = 64
 """Ids of drafts are recorded up to so many a round."""
 _KV_TYPES = {0: "f32", 1: "f16", 30: "bf16"}  # ggml_type
 _now = time.perf_counter_ns
@@ -252,7 +251,7 @@ class Watch:
         """Its drafts are decided: the sequence is `length` long."""
         request.verify = None
         drafts = verify.drafts
-        ids = drafts + [None] * (MOST_DRAFTS - len(drafts)) if len(drafts) <= MOST_DRAFTS else None
+        ids = drafts if len(drafts) <= MOST_DRAFTS else None
         n_accepted = length - verify.seq_before - 1
         self._step(
             verify.began_ns,

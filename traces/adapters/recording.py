@@ -18,6 +18,8 @@ from traces.writer import TraceWriter
 
 _LOG = logging.getLogger("stepscope")
 T = TypeVar("T")
+MOST_DRAFTS = 64
+"""Draft ids that a step holds; of a step with more only their number is recorded"""
 
 
 class Recording:

@@ -19,9 +19,8 @@ from typing import Any
 from traces import fields
 from traces.adapters import kv_rows
 from traces.adapters.layer_timers import LayerTimers, compiling
-from traces.adapters.recording import Recording, harmless, host_facts
+from traces.adapters.recording import MOST_DRAFTS, Recording, harmless, host_facts
 
-MOST_DRAFTS = 64
 """Ids of drafts are recorded up to so many a round."""
 _DTYPES = {"torch.float32": "f32", "torch.float16": "f16", "torch.bfloat16": "bf16", "torch.float64": "f64"}
 _now = time.perf_counter_ns
@@ -509,7 +508,7 @@ class Generation:
         return values
 
     def _drafted(self, drafts: list[int], n_accepted: int) -> dict[str, Any]:
-        ids = drafts + [None] * (MOST_DRAFTS - len(drafts)) if len(drafts) <= MOST_DRAFTS else None
+        ids = drafts if len(drafts) <= MOST_DRAFTS else None
         return {"n_drafted": len(drafts), "n_accepted": n_accepted, "draft_ids": ids}
 
     def _picks(self, row: int, token: int, place: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from inspector import film
 from inspector.tui import beside
 from inspector.tui.aligned import Place
 from inspector.tui.comparing import Compared, Side
-from inspector.tui.lines import Line, Page
+from inspector.tui.lines import Page
 from inspector.tui.reel import fields_of
 from inspector.tui.widgets.lines import Roles
 
@@ -125,7 +125,7 @@ class Beside(Roles, inherit_bindings=False):
         width = self.room.width
         if self._compared is None:
             lines = self._meanwhile.lines
-            return self._strip(lines[y] if y < len(lines) else [], width)
+            return self.strip(lines[y] if y < len(lines) else [], width)
         if y == 0:
             return self.strip(beside.titles(self._columns, width), width)
         number = self.scroll_offset.y + y - 1
@@ -136,9 +136,6 @@ class Beside(Roles, inherit_bindings=False):
         differs = number in self._compared.differences
         line = beside.line(self._columns, width, place, self.halves(place), selected, differs)
         return self.strip(line, width, *(["beside--selected"] if selected else []))
-
-    def _strip(self, line: Line, width: int) -> Strip:
-        return self.strip(line, width) if line else Strip.blank(width, self.rich_style)
 
 
 def _half(side: Side, place: Place, number: int) -> beside.Half:

@@ -30,6 +30,8 @@ class Roles(ScrollView):
 
     def strip(self, line: Line, width: int, *more: str) -> Strip:
         """A line as it is drawn, padded to `width`. more: component classes laid over every part."""
+        if not line:
+            return Strip.blank(width, self.rich_style)
         over = [self.get_component_rich_style(name, partial=True) for name in more]
         segments = []
         for text, role in line:
@@ -37,7 +39,7 @@ class Roles(ScrollView):
             for layer in over:
                 style += layer
             segments.append(Segment(text, style))
-        return Strip(segments).adjust_cell_length(width, segments[-1].style if over and segments else self.rich_style)
+        return Strip(segments).adjust_cell_length(width, segments[-1].style if over else self.rich_style)
 
 
 class Panel(Roles):
@@ -122,4 +124,4 @@ class Panel(Roles):
             line = page.bottom[from_bottom]
         else:
             line = page.lines[at] if 0 <= at < len(page.lines) else []
-        return self.strip(line, width) if line else Strip.blank(width, self.rich_style)
+        return self.strip(line, width)

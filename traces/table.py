@@ -118,7 +118,7 @@ class Table:
         window = _Window(self.source)
         while self._position < stop:
             before = self._position
-            self._advance(window, size)
+            self._advance(window, size, stop)
             if self._position == before:
                 return False
         return self._position < size
@@ -129,7 +129,7 @@ class Table:
         size = self.source.size
         return (self._position, size) if self._position < size else None
 
-    def _advance(self, window: _Window, size: int) -> None:
+    def _advance(self, window: _Window, size: int, stop: int) -> None:
         at = self._position
         frame = probe(window.read, at, size, verify=False)
         if frame is None:
@@ -141,7 +141,7 @@ class Table:
         kind = frame.header.kind
         self._position = frame.end
         if kind == frames.STEPS:
-            self._steps(window, size, at, frame.header)
+            self._steps(window, size, stop, at, frame.header)
             return
         if kind == frames.NOTE:
             self._notes.add(NoteAt(self.steps, at, frame.header.length, len(self.runs) - 1))
@@ -166,7 +166,7 @@ class Table:
             if self.runs:
                 self.runs[-1].end_facts = value
 
-    def _steps(self, window: _Window, size: int, at: int, header: frames.Header) -> None:
+    def _steps(self, window: _Window, size: int, stop: int, at: int, header: frames.Header) -> None:
         if not self.runs:
             raise TraceError(f"{self.path}: steps before any run description; not a step trace")
         self.complete = False
@@ -176,7 +176,7 @@ class Table:
         if not header.n_records:
             return
         frame_size = HEADER_SIZE + header.length
-        alike = self._alike(window, at, frame_size, size)
+        alike = self._alike(window, at, frame_size, size, -(-(stop - at) // frame_size))
         self._position = at + alike * frame_size
         block = Block(self.steps, at, frame_size, header.n_records, alike, len(self.runs) - 1)
         self.blocks.add(block, self.runs[-1].decoder.record_size)
@@ -187,11 +187,12 @@ class Table:
         self._add_damage(Damage(start, end, 0))
         self._notes.add(NoteAt(self.steps, start, start - end, len(self.runs) - 1))
 
-    def _alike(self, window: _Window, at: int, frame_size: int, size: int) -> int:
-        """How many frames from `at` have the same header but for the CRC and are certainly in place (1 or more)."""
+    def _alike(self, window: _Window, at: int, frame_size: int, size: int, most: int) -> int:
+        """How many frames from `at`, `most` at the most, have the same header but for the CRC and are certainly in
+        place (1 or more)."""
         found, want = 0, 8
         while True:
-            want = min(want, (size - at) // frame_size - found, max(1, _Window.LARGE // frame_size))
+            want = min(want, (size - at) // frame_size - found, most - found, max(1, _Window.LARGE // frame_size))
             if want <= 0:
                 break
             # one header at a distance of frame_size; the last header may be all of its frame that is needed
@@ -366,7 +367,7 @@ def _records(data: bytes, dtype: np.dtype[Any], block: Block, n_frames: int) -> 
 class _Window:
     """Small reads from one large one: an index walks through the file header by header."""
 
-    SMALL, LARGE = 1 << 16, 8 << 20
+    SMALL, LARGE = 1 << 16, 2 << 20
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -230,6 +230,11 @@ class Table:
         after = run.number + 1
         return self._run_starts[after] if after < len(self._run_starts) else self.steps
 
+    @property
+    def n_notes(self) -> int:
+        """How many notes there are, a lost place counted as one."""
+        return len(self._notes)
+
     def notes(self, first: int = 0, stop: int | None = None) -> list[tuple[int, dict[str, Any]]]:
         """(index of the step that follows, note) of the notes before or among steps [first, stop); a note behind the
         last step belongs to the end. A gap note stands where bytes were lost."""

@@ -220,6 +220,7 @@ class Feed:
             follow=self.follow,
             table=table if table is not None and table.runs else None,
             steps=steps,
+            notes=table.n_notes if table is not None else 0,
             indexed=self._indexed,
             complete=table is not None and table.complete,
             torn=table.torn if table is not None else None,

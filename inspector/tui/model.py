@@ -140,6 +140,7 @@ class Snapshot:
     follow: bool
     table: Table | None = None
     steps: int = 0
+    notes: int = 0
     indexed: bool = False
     complete: bool = False
     torn: tuple[int, int] | None = None

@@ -28,12 +28,32 @@ DAMAGED = "damaged: this step's frame fails its checksum"
 Requests = Mapping[int, list[int]]
 
 
+@dataclass(frozen=True)
+class Passage:
+    """Generated text around one step; before and after it by the step that each piece belongs to.
+
+    clipped_before, clipped_after: more of it stands there. ids: no text is recorded, these are token ids.
+    lost: damaged steps among these, whose text is missing.
+    """
+
+    prompt: str = ""
+    before: tuple[tuple[int, str], ...] = ()
+    selected: str = ""
+    after: tuple[tuple[int, str], ...] = ()
+    clipped_before: bool = False
+    clipped_after: bool = False
+    ids: bool = False
+    lost: int = 0
+    seq_id: int | None = None
+
+
 class Pages:
     """The steps of a table by number, decoded a page at a time. `texts` replaces what was too long for its field."""
 
     def __init__(self, table: Table, texts: Mapping[int, str]) -> None:
         self._table, self._texts = table, texts
         self._pages: OrderedDict[int, list[Step | str]] = OrderedDict()
+        self._prompts: tuple[int, dict[int, Any]] = (-1, {})
 
     def step(self, number: int, steps: int) -> Step | str:
         """A step as people read it, or why it cannot be read. `steps`: how many there are now (number < steps)."""
@@ -55,66 +75,54 @@ class Pages:
         except TraceError as error:
             return [f"unreadable: {error}"] * (stop - first)
 
+    def passage(self, requests: Requests, number: int, steps: int, tokens: int) -> Passage:
+        """What the sequence of a step generated: from about `tokens` steps before it to half as many after.
 
-@dataclass(frozen=True)
-class Passage:
-    """Generated text around one step; before and after it by the step that each piece belongs to.
+        A character cut between tokens is whole again; the selected token has it if any byte of it is its own.
+        """
+        table = self._table
+        run = table.run_at(number)
+        run_end = min(table.run_end(run), steps)
+        first, stop = max(run.first_step, number - tokens), min(run_end, number + 1 + tokens // 2)
+        try:
+            rows, bad = table.rows(first, stop)
+        except TraceError:
+            return Passage()
+        sound = np.ones(len(rows), np.bool_) if bad is None else ~bad
+        near = np.flatnonzero(sound[: number - first + 1])
+        if not len(near):
+            return Passage(lost=int((~sound).sum()))
+        seq_id = int(rows["seq_id"][near[-1]])
+        begin, end = _life(requests, seq_id, number)
+        low, high = max(first, begin), stop if end is None else min(stop, end)
+        own = np.flatnonzero(sound & (rows["seq_id"] == seq_id)) + first
+        pieces = _pieces(rows, first, self._texts, own[(own >= low) & (own < high)])
+        before, selected, after = _whole_characters(
+            [(n, p) for n, p in pieces if n < number],
+            b"".join(p for n, p in pieces if n == number),
+            [(n, p) for n, p in pieces if n > number],
+        )
+        clipped = low > max(begin, run.first_step)
+        return Passage(
+            prompt="" if clipped else self._prompt(seq_id, begin),
+            before=before,
+            selected=selected,
+            after=after,
+            clipped_before=clipped,
+            clipped_after=high < (run_end if end is None else min(run_end, end)),
+            ids="text" not in (rows.dtype.names or ()),
+            lost=int((~sound[low - first : high - first]).sum()),
+            seq_id=seq_id,
+        )
 
-    clipped_before, clipped_after: more of it stands there. ids: no text is recorded, these are token ids.
-    lost: damaged steps among these, whose text is missing.
-    """
-
-    prompt: str = ""
-    before: tuple[tuple[int, str], ...] = ()
-    selected: str = ""
-    after: tuple[tuple[int, str], ...] = ()
-    clipped_before: bool = False
-    clipped_after: bool = False
-    ids: bool = False
-    lost: int = 0
-    seq_id: int | None = None
-
-
-def passage(
-    table: Table, requests: Requests, texts: Mapping[int, str], number: int, steps: int, tokens: int
-) -> Passage:
-    """What the sequence of a step generated: from about `tokens` steps before it to half as many after.
-
-    A character cut between tokens is whole again; the selected token has it if any byte of it is its own.
-    """
-    run = table.run_at(number)
-    run_end = min(table.run_end(run), steps)
-    first, stop = max(run.first_step, number - tokens), min(run_end, number + 1 + tokens // 2)
-    try:
-        rows, bad = table.rows(first, stop)
-    except TraceError:
-        return Passage()
-    sound = np.ones(len(rows), np.bool_) if bad is None else ~bad
-    near = np.flatnonzero(sound[: number - first + 1])
-    if not len(near):
-        return Passage(lost=int((~sound).sum()))
-    seq_id = int(rows["seq_id"][near[-1]])
-    begin, end = _life(requests, seq_id, number)
-    low, high = max(first, begin), stop if end is None else min(stop, end)
-    own = np.flatnonzero(sound & (rows["seq_id"] == seq_id)) + first
-    pieces = _pieces(rows, first, texts, own[(own >= low) & (own < high)])
-    before, selected, after = _whole_characters(
-        [(n, p) for n, p in pieces if n < number],
-        b"".join(p for n, p in pieces if n == number),
-        [(n, p) for n, p in pieces if n > number],
-    )
-    clipped = low > max(begin, run.first_step)
-    return Passage(
-        prompt="" if clipped else _prompt(table, seq_id, begin),
-        before=before,
-        selected=selected,
-        after=after,
-        clipped_before=clipped,
-        clipped_after=high < (run_end if end is None else min(run_end, end)),
-        ids="text" not in (rows.dtype.names or ()),
-        lost=int((~sound[low - first : high - first]).sum()),
-        seq_id=seq_id,
-    )
+    def _prompt(self, seq_id: int, begin: int) -> str:
+        """What the request says that begins at that step; empty where it says nothing."""
+        if self._prompts[0] != begin:  # thousands of requests may begin there, and their steps take turns
+            asked = [n for at, n in self._table.notes(begin, begin + 1) if at == begin and n.get("kind") == "request"]
+            prompts = {n.get("seq_id", 0): n.get("prompt") for n in asked if isinstance(n.get("seq_id", 0), int)}
+            self._prompts = begin, prompts
+        prompt = self._prompts[1].get(seq_id)
+        return prompt if isinstance(prompt, str) else ""
 
 
 def _life(requests: Requests, seq_id: int, number: int) -> tuple[int, int | None]:
@@ -122,15 +130,6 @@ def _life(requests: Requests, seq_id: int, number: int) -> tuple[int, int | None
     begins = requests.get(seq_id, [])
     at = bisect_right(begins, number)
     return begins[at - 1] if at else 0, begins[at] if at < len(begins) else None
-
-
-def _prompt(table: Table, seq_id: int, begin: int) -> str:
-    """What the request says that begins at that step; empty where it says nothing."""
-    for step, note in reversed(table.notes(begin, begin + 1)):
-        if step == begin and note.get("kind") == "request" and note.get("seq_id", 0) == seq_id:
-            prompt = note.get("prompt")
-            return prompt if isinstance(prompt, str) else ""
-    return ""
 
 
 def _pieces(rows: Any, first: int, texts: Mapping[int, str], numbers: Any) -> list[tuple[int, bytes]]:

@@ -18,7 +18,7 @@ from inspector.film import Step
 from inspector.tui.feed import Feed
 from inspector.tui.lines import Page
 from inspector.tui.model import Snapshot
-from inspector.tui.pages import Pages, passage
+from inspector.tui.pages import Pages
 from inspector.tui.panels import layers, rules, source, tabs, text, times
 from inspector.tui.sample import Medians, Sample, gaps_ms, take
 from inspector.tui.widgets.film import Film
@@ -161,11 +161,11 @@ class Body(Container):
         panel.show(partial(self._text, step, number))
 
     def _text(self, step: Step | str | None, number: int, width: int, height: int) -> Page:
-        snapshot, feed = self._snapshot, self._feed
-        if snapshot is None or snapshot.table is None or feed is None or step is None:
+        snapshot, feed, pages = self._snapshot, self._feed, self._pages
+        if snapshot is None or feed is None or pages is None or step is None:
             return Page()
         tokens = max(64, width * height)
-        found = passage(snapshot.table, feed.requests, feed.texts, number, snapshot.steps, tokens)
+        found = pages.passage(feed.requests, number, snapshot.steps, tokens)
         self.panel("text").border_title = text.title(found, snapshot.several_sequences)
         return text.text(found, number, step, width, height)
 

@@ -65,8 +65,9 @@ class Film(Roles, inherit_bindings=False):
             self._strips.clear()
             self.selected = 0
         old, self._snapshot = self._snapshot, snapshot
-        if old is not snapshot:
+        if old is None or self._extent(old) != self._extent(snapshot):
             self._noted.clear()
+            self._in_sight = (), []
         self.steps = snapshot.steps
         refiltered = (None if only is None else only[0]) != self.only
         self.only, self._order = only if only is not None else (None, range(snapshot.steps))
@@ -85,7 +86,11 @@ class Film(Roles, inherit_bindings=False):
 
     @staticmethod
     def _looks(snapshot: Snapshot) -> tuple[Any, ...]:
-        return snapshot.steps, snapshot.verdicts.failed, snapshot.several_sequences, snapshot.table
+        return *Film._extent(snapshot), snapshot.verdicts.failed, snapshot.several_sequences
+
+    @staticmethod
+    def _extent(snapshot: Snapshot) -> tuple[Any, ...]:
+        return snapshot.table, snapshot.steps, snapshot.notes
 
     def _height(self) -> int:
         """Lines that there seem to be: scrolled to the end, the last step and the notes behind it are in sight."""

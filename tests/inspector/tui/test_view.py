@@ -310,3 +310,33 @@ def test_steps_of_two_requests_say_whose_they_are(tmp_path: Path) -> None:
     assert any(row.startswith(">") and row.split()[1:5] == ["3", "41", "decode", "9"] for row in rows)
     text = "\n".join(rows)
     assert "other" in text and "[Z]" in text and "a[Z]" not in text
+
+
+def test_requests_that_begin_at_one_step_keep_their_own_prompts(tmp_path: Path) -> None:
+    path = tmp_path / "together.steps"
+    with TraceWriter(path, run_facts()) as writer:
+        for seq_id, prompt in ((0, "first prompt"), (1, "second prompt"), (2, "third prompt")):
+            writer.note("request", seq_id=seq_id, t_ns=0, prompt=prompt, prompt_tokens=3, n_reused=0)
+        for seq_id in range(3):
+            writer.step(phase="prefill", seq_id=seq_id, n_tokens=3, seq_before=0, seq_len=3, cache_len=[3] * 4)
+    for keys, own in (("", "first"), ("j", "second"), ("j j", "third"), ("j j k", "second")):
+        text = "\n".join(screen_of(path, (160, 50), keys=keys))
+        assert [word for word in ("first", "second", "third") if f"{word} prompt" in text] == [own]
+
+
+def test_a_note_behind_the_last_step_comes_while_it_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "growing.steps"
+    writer = TraceWriter(path, run_facts(), flush="step")
+    write_request(writer)
+
+    async def script(app: Viewer, pilot: Pilot[int]) -> None:
+        assert "the power went" not in "\n".join(seen(app))
+        writer.note("message", text="the power went")
+        await until(app, pilot, lambda screen: "the power went" in screen)
+        write_step(writer, 64, b"a", before=25)
+        writer.note("message", text="and came back")
+        screen = await until(app, pilot, lambda screen: "and came back" in screen)
+        assert "the power went" in screen
+
+    view(path, script, (160, 50), follow=True)
+    writer.close()

@@ -205,7 +205,6 @@ def test_curves_stand_where_their_numbers_are() -> None:
     assert [nice_above(v) for v in (0.9, 1.0, 1.2, 7.0, 81.0)] == [1.0, 1.0, 1.5, 8.0, 100.0]
 
 
-
 def test_medians_along_do_not_follow_one_slow_step() -> None:
     x = np.arange(160)
     y = np.full(160, 2.0)

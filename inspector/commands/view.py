@@ -62,10 +62,11 @@ def run(args: argparse.Namespace) -> int:
     if SERVED not in os.environ and not (sys.stdout.isatty() and sys.stdin.isatty()):
         if sides is not None:
             return _print_comparison(*sides)
-        tell("view needs a terminal; printing the film instead")
         from inspector.commands.show import print_film
 
-        return print_film(args.trace)
+        print_film(args.trace)
+        tell("view needs a terminal; the film was printed instead")
+        return 0
     if sides is not None:
         from inspector.tui.diff_viewer import run_diff
 
@@ -93,8 +94,8 @@ def _sides(args: argparse.Namespace) -> Sides | None:
 def _print_comparison(base: list[str], new: list[str]) -> int:
     from inspector.commands.diff import print_comparison
 
-    tell("view needs a terminal; printing what diff says instead")
     print_comparison(base, new)
+    tell("view needs a terminal; what diff says was printed instead")
     return 0
 
 

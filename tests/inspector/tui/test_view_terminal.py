@@ -220,14 +220,24 @@ def test_a_path_that_cannot_be_shown_is_one_line_and_exit_2(terminal: Terminal, 
     assert "Traceback" not in screen
 
 
-def test_without_a_terminal_the_film_is_printed(tmp_path: Path) -> None:
-    path = letters(tmp_path / "a.steps")
-    done = subprocess.run(
+def without_a_terminal(path: Path) -> subprocess.CompletedProcess[str]:
+    """`stepscope view` of a trace, its output going into a pipe."""
+    return subprocess.run(
         [sys.executable, "-m", "inspector.cli", "view", str(path)],
         cwd=ROOT, env={**os.environ, "COLUMNS": "80"}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=60,
     )  # fmt: skip
+
+
+def test_without_a_terminal_the_film_is_printed(tmp_path: Path) -> None:
+    done = without_a_terminal(letters(tmp_path / "a.steps"))
     assert done.returncode == 0
-    assert done.stderr == "stepscope: view needs a terminal; printing the film instead\n"
+    assert done.stderr == "stepscope: view needs a terminal; the film was printed instead\n"
     assert "\x1b" not in done.stdout
     assert "<eos>" in done.stdout
+
+
+def test_a_trace_that_is_not_there_is_all_that_is_said(tmp_path: Path) -> None:
+    done = without_a_terminal(tmp_path / "nothere.steps")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"stepscope: {tmp_path}/nothere.steps: cannot read: No such file or directory\n"

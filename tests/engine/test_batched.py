@@ -17,7 +17,7 @@ from engine.model import Model
 from engine.sampling import SamplerSettings, pick_greedy
 from engine.tracing import record_batch
 from engine.weights import Array
-from tests.engine.test_tracing import read
+from tests.engine.recorded import read
 from traces.metrics import stats
 from traces.table import Table
 

@@ -15,7 +15,7 @@ from engine.loop_settings import LoopSettings
 from engine.model import DEMO_MODEL, Model, load_model
 from engine.sampling import SamplerSettings
 from engine.tracing import run_facts
-from tests.engine.test_tracing import interrupt_after, read
+from tests.engine.recorded import interrupt_after, read
 from traces.writer import TraceWriter
 
 TURNS = ("Count to ten", "Name three months", "Count to ten")

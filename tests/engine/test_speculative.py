@@ -18,7 +18,7 @@ from engine.sampling import SamplerSettings, make_sampler
 from engine.tracing import record_generation
 from engine.weights import Array
 from tests.engine.conftest import oracle_model
-from tests.engine.test_tracing import read
+from tests.engine.recorded import read
 
 
 class Rows(list[int]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,50 +17,7 @@ from engine.model import Model
 from engine.sampling import SamplerSettings
 from engine.tracing import record_generation
 from tests.engine.conftest import ORACLE, oracle_model
-from traces.check import Checker
-from traces.columnar import check_table
-from traces.fields import FINISH_NAMES, PHASE_NAMES
-from traces.reader import Reader, Source
-from traces.table import Table
-
-
-class Trace(NamedTuple):
-    """A trace file as it was read: `end` is None where it was cut off."""
-
-    run: dict[str, Any]
-    steps: list[dict[str, Any]]
-    notes: list[dict[str, Any]]
-    end: dict[str, Any] | None
-    verdict: str
-
-    def note(self, kind: str) -> dict[str, Any]:
-        found = [note for note in self.notes if note["kind"] == kind]
-        assert len(found) == 1, (kind, self.notes)
-        return found[0]
-
-
-def read(path: Path) -> Trace:
-    reader, checker = Reader(Source(path)), Checker()
-    run: dict[str, Any] = {}
-    steps: list[dict[str, Any]] = []
-    notes: list[dict[str, Any]] = []
-    end = None
-    for kind, value in reader.events():
-        if kind == "run":
-            run = value
-            checker.start_run(value)
-        elif kind == "step":
-            assert reader.decoder is not None
-            steps.append(reader.decoder.plain(value))
-            checker.step(value)
-        elif kind == "note":
-            notes.append(value)
-            checker.note(value)
-        elif kind == "end":
-            end = value
-    # step by step and over columns alike
-    assert check_table(Table(path)).as_json() == checker.report.as_json()
-    return Trace(run, steps, notes, end, checker.report.verdict)
+from tests.engine.recorded import Trace, interrupt_after, read
 
 
 @pytest.fixture
@@ -297,18 +254,6 @@ class TestLoops:
         assert 0.1 < float(changed[1]) < 100 * 4 / 127 / 12**0.5
 
 
-def interrupt_after(n_pieces: int, error: type[BaseException]) -> Any:
-    """An `on_text` that raises at its n-th call."""
-    seen: list[str] = []
-
-    def on_text(text: str) -> None:
-        seen.append(text)
-        if len(seen) == n_pieces:
-            raise error("from outside")
-
-    return on_text
-
-
 def test_ctrl_c_closes_the_trace(qwen2: Model, path: Path) -> None:
     on_text = interrupt_after(3, KeyboardInterrupt)
     result = record_generation(qwen2, prompt_of(qwen2), stops=StopSettings(), path=path, on_text=on_text)
@@ -347,8 +292,3 @@ def test_a_request_that_cannot_run_costs_no_trace(qwen2: Model, path: Path, prom
     with pytest.raises(EngineError):
         record_generation(qwen2, prompt, path=path)
     assert path.read_bytes() == before
-
-
-def test_every_reason_to_finish_has_a_code() -> None:
-    assert {"eos", "length", "stop", "abort", "capacity", "error"} <= set(FINISH_NAMES.values())
-    assert {"prefill", "decode"} <= set(PHASE_NAMES.values())

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from gdb_scripts.probe import PROBES
 from tests.fuzz.mutations import STRINGS, WORDS, changed_json, changed_lines, json_text
 from tests.fuzz.running import FUZZ, behaves, explore, run
-from tests.inspector.programs import C, compiled
+from tests.inspector.programs import C
+from tests.programs import compiled
 
 SPEC = """\
 [probe]
@@ -128,6 +129,10 @@ def test_changed_layouts(program: Path, spec: Path, tmp_path: Path) -> None:
     @given(changed_json(value))
     def ends_well(changed: object) -> None:
         path.write_bytes(json_text(changed))
-        behaves(run("import", "gdb", "/dev/null", "--probe", path, "-o", tmp_path / "x.steps"), "")
+        behaves(
+            run("import", "gdb", "/dev/null", "--probe", path, "-o", tmp_path / "x.steps"),
+            "changed.layout.json",
+            "/dev/null",
+        )
 
     explore(ends_well)

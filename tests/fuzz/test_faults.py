@@ -16,25 +16,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import ROOT, SAMPLE, STEPSCOPE, stepscope
 from tests.fuzz.running import behaves, run
 from traces import TraceError, record
 from traces.exporters import jsonl
 from traces.table import Table
 from traces.writer import TraceWriter
 
-ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "traces" / "samples" / "restored-prefix.steps"
 RUN = ["run", "-p", "List the first six letters of the alphabet", "-o"]
-STEPSCOPE = [sys.executable, "-m", "inspector.cli"]
 BEGUN = "import sys; from inspector import cli; sys.argv[0] = 'stepscope'; print('begun', flush=True); cli.program()"
 """The program, which says when Python has begun with it: before, a signal is Python's matter"""
 LONG = ["run", "-p", "Count to forty", "--ignore-eos", "--max-new-tokens", "100000", "-o"]
-
-
-def stepscope(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*STEPSCOPE, *map(str, words)], cwd=ROOT, capture_output=True, text=True, timeout=120, **options
-    )  # type: ignore[call-overload,no-any-return]
 
 
 def large(path: Path, steps: int = 3000) -> Path:

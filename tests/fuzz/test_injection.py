@@ -16,7 +16,7 @@ from gdb_scripts import probe
 from inspector.tui.save import write_csv
 from tests.fuzz.running import OBEYED, behaves, run
 from tests.gdb_scripts.running import gdb
-from tests.inspector.programs import compiled
+from tests.programs import compiled
 from traces import record
 from traces.table import Table
 

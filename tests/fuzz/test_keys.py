@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.tui import keys
+from tests.command_line import SAMPLE
 from tests.fuzz.mutations import changed_bytes, hostile, json_text
 from tests.fuzz.running import FUZZ, Outcome, behaves, explore, run
 
-TRACE = Path(__file__).parents[2] / "traces/samples/restored-prefix.steps"
 SOUND = """film.up = "w"
 film.down = "s, f5"  # two keys
 "rules.next" = "ctrl+r"
@@ -43,7 +43,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def opened() -> Outcome:
     """What the view says of its keys. With good ones it goes on, to an address that no machine has."""
-    return run("view", TRACE, "--web", "--host", "203.0.113.1")
+    return run("view", SAMPLE, "--web", "--host", "203.0.113.1")
 
 
 def is_used_or_refused(outcome: Outcome) -> None:

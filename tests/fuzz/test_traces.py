@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from inspector.record_set import FORMAT
 from inspector.tui.viewer import Viewer
+from tests.command_line import ROOT, SAMPLE
 from tests.fuzz.mutations import changed_json, changed_lines, changed_trace, json_text
 from tests.fuzz.running import FUZZ, OBEYED, behaves, explore, run
 from tests.inspector.tui.small_traces import seen, view
@@ -21,8 +22,6 @@ from traces.exporters import jsonl
 from traces.importers.jsonl import import_jsonl
 from traces.table import Table
 
-ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "traces" / "samples" / "restored-prefix.steps"
 CASES = sorted((ROOT / "tests" / "traces" / "cases").rglob("*.jsonl"))
 # {trace} is the changed one, {sound} another, {out} a new file
 VERBS = {

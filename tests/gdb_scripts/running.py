@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.model import DEMO_MODEL, load_model
-from tests.engine.native.conftest import need, spelled
-from traces.table import Table
+from tests.engine.native.conftest import spelled
+from tests.programs import need
+from tests.reading import steps
 
 SCRIPTS = Path(__file__).parents[2] / "gdb_scripts" / "stepscope.py"
 LETTERS = "List the first six letters of the alphabet"
@@ -38,10 +39,7 @@ COMPARED = ("phase", "token_id", "n_tokens", "seq_before", "seq_len", "cache_len
 
 def recorded(path: Path) -> list[dict[str, Any]]:
     """What two recordings of one run must agree in, of every step of a whole trace."""
-    table = Table(path)
-    assert table.complete
-    steps = table.plain(0, table.steps)
-    return [{name: step[name] for name in COMPARED} for step in steps if step is not None]
+    return steps(path, *COMPARED)
 
 
 def gdb(

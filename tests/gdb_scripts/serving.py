@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -13,28 +12,11 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.engine.native.conftest import NATIVE
+from tests.programs import need
 
 BENCH = Path(__file__).parents[1] / "bench"
 SYSROOT = "/usr/aarch64-linux-gnu"
-PACKAGES = {
-    "gdb": "gdb",
-    "gdbserver": "gdbserver",
-    "gdb-multiarch": "gdb-multiarch",
-    "qemu-aarch64": "qemu-user",
-    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
-    "gcc": "gcc",
-    "g++": "g++",
-}
-
-
-def need(*programs: str) -> None:
-    """Fail, saying what to install: a test that skips would hide that nothing was tested."""
-    missing = [PACKAGES[program] for program in programs if shutil.which(program) is None]
-    if missing:
-        pytest.fail(f"not installed; type: apt-get install {' '.join(missing)}", pytrace=False)
 
 
 @cache
@@ -50,14 +32,6 @@ def built_aarch64(name: str, fault: str = "") -> Path:
         done = subprocess.run(command, cwd=NATIVE, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return NATIVE / target
-
-
-def compiled(source: Path, target: Path, *flags: str) -> Path:
-    """A small program."""
-    compiler = "g++" if source.suffix == ".cpp" else "gcc"
-    need(compiler)
-    subprocess.run([compiler, "-g", *(flags or ("-O2",)), "-o", str(target), str(source)], check=True)
-    return target
 
 
 @contextlib.contextmanager

@@ -12,7 +12,8 @@ import pytest
 
 from tests.gdb_scripts.running import SCRIPTS, gdb
 from tests.gdb_scripts.serving import gdbserver
-from tests.inspector.programs import compiled, need
+from tests.programs import compiled, need
+from tests.reading import steps
 from traces.columnar import check_table
 from traces.table import Table
 
@@ -78,7 +79,7 @@ def test_a_signal_while_gdb_steps_off_a_hook_makes_no_second_hit(tmp_path: Path,
     done = gdb(commands, program, ["600", "1500"])
     assert "with alarms" in done.stdout
     table = Table(path)
-    assert [step["token_id"] for step in table.plain(1, table.steps) if step is not None] == list(range(10, 610))
+    assert [step["token_id"] for step in steps(path)] == [None, *range(10, 610)]
     assert check_table(table).verdict == "pass"
     assert sum(note["kind"] == "request" for _, note in table.notes()) == 1
 
@@ -111,7 +112,5 @@ def test_ctrl_c_is_shown_to_gdb_between_two_hits_and_none_is_lost(tmp_path: Path
     assert "stepscope: stopped by Ctrl-C" in told, told
     table = Table(path)
     assert table.steps > 12
-    assert [step["token_id"] for step in table.plain(1, table.steps) if step is not None][:-1] == list(
-        range(10, 10 + table.steps - 2)
-    )
+    assert [step["token_id"] for step in steps(path)][:-1] == [None, *range(10, 10 + table.steps - 2)]
     assert check_table(table).verdict == "pass"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from gdb_scripts.probe import PROBES
-from tests.engine.native.conftest import need
 from tests.gdb_scripts.running import gdb
+from tests.programs import compiled
+from tests.reading import steps
 from traces.columnar import check_table
 from traces.table import Table
 
@@ -23,16 +24,13 @@ PROMPT, NEW, LAYERS = 5, 7, 6
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """build(level, fault layer or None): the program, compiled once a module."""
-    need("gcc", "gdb")
     folder = tmp_path_factory.mktemp("programs")
 
     @cache
     def build(level: str, fault: int | None = None) -> Path:
-        program = folder / f"kestrel{level}{'' if fault is None else fault}"
-        planted = [] if fault is None else [f"-DFAULT={fault}"]
-        command = ["gcc", "-std=c11", "-Wall", "-Werror", "-g", level, *planted, str(SOURCE), "-o", str(program)]
-        subprocess.run(command, check=True)
-        return program
+        planted = () if fault is None else (f"-DFAULT={fault}",)
+        flags = ("-std=c11", "-Wall", "-Werror", "-g", level, *planted)
+        return compiled(folder, SOURCE, *flags, name=f"kestrel{level}{'' if fault is None else fault}")
 
     return build
 
@@ -51,12 +49,6 @@ def sampled(program: Path, *words: object) -> list[list[int]]:
     return [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
 
 
-def recorded(path: Path) -> list[dict[str, Any]]:
-    table = Table(path)
-    assert table.complete
-    return [step for step in table.plain(0, table.steps) if step is not None]
-
-
 def run(probe: object, program: Path, words: list[object], path: Path, *more: str) -> str:
     commands = [f"stepscope probe {probe}", f"stepscope record {path}", *more, "run"]
     return gdb(commands, program, [str(word) for word in words]).stdout
@@ -73,15 +65,15 @@ def test_decode_behind_a_batch_prefill(programs: Any, tmp_path: Path, level: str
     words = ["batch", PROMPT, NEW]
     path = tmp_path / "run.steps"
     assert "exited normally" in run("kestrel", programs(level), words, path)
-    steps = recorded(path)
+    made = steps(path)
     (ids,) = sampled(programs(level), *words)
-    assert [s["token_id"] for s in steps] == ids[:-1]  # the last one is sampled and never fed
-    assert [s["seq_before"] for s in steps] == list(range(PROMPT, PROMPT + NEW - 1))
-    assert [s["pos"] for s in steps] == [s["seq_before"] for s in steps]
-    assert [s["seq_len"] for s in steps[:-1]] == [s["seq_before"] + 1 for s in steps[:-1]]
-    assert [s["cache_len"] for s in steps[:-1]] == [[s["seq_len"]] * LAYERS for s in steps[:-1]]
-    assert steps[-1]["seq_len"] is None  # nothing was entered behind it
-    assert {s["phase"] for s in steps} == {"decode"}
+    assert [s["token_id"] for s in made] == ids[:-1]  # the last one is sampled and never fed
+    assert [s["seq_before"] for s in made] == list(range(PROMPT, PROMPT + NEW - 1))
+    assert [s["pos"] for s in made] == [s["seq_before"] for s in made]
+    assert [s["seq_len"] for s in made[:-1]] == [s["seq_before"] + 1 for s in made[:-1]]
+    assert [s["cache_len"] for s in made[:-1]] == [[s["seq_len"]] * LAYERS for s in made[:-1]]
+    assert made[-1]["seq_len"] is None  # nothing was entered behind it
+    assert {s["phase"] for s in made} == {"decode"}
     assert passed(path) >= {"KV01", "KV02", "KV03", "KV04", "KV05", "TK01", "TK05", "TM01"}
     facts = Table(path).runs[0].facts
     assert (facts["model"]["n_layers"], facts["model"]["vocab_size"], facts["kv"]["capacity"]) == (LAYERS, 1000, 64)
@@ -92,11 +84,11 @@ def test_a_prompt_fed_token_by_token(programs: Any, tmp_path: Path, with_request
     words = ["single", PROMPT, NEW, 2]
     path = tmp_path / "run.steps"
     run(with_requests, programs(level), words, path)
-    steps = recorded(path)
-    assert [s["phase"] for s in steps] == (["prefill"] * PROMPT + ["decode"] * NEW) * 2
-    assert [s["seq_id"] for s in steps] == [0] * (PROMPT + NEW) + [1] * (PROMPT + NEW)
+    made = steps(path)
+    assert [s["phase"] for s in made] == (["prefill"] * PROMPT + ["decode"] * NEW) * 2
+    assert [s["seq_id"] for s in made] == [0] * (PROMPT + NEW) + [1] * (PROMPT + NEW)
     for request, ids in enumerate(sampled(programs(level), *words)):
-        mine = steps[request * (PROMPT + NEW) :][: PROMPT + NEW]
+        mine = made[request * (PROMPT + NEW) :][: PROMPT + NEW]
         assert [s["token_id"] for s in mine] == [None] * PROMPT + ids
         assert [s["seq_len"] for s in mine] == [*range(1, PROMPT + NEW), PROMPT + NEW - 1]
         assert all(s["cache_len"] == [s["seq_len"]] * LAYERS for s in mine)
@@ -107,8 +99,8 @@ def test_a_prompt_fed_token_by_token(programs: Any, tmp_path: Path, with_request
 def test_a_prompt_fed_as_a_batch_through_another_function(programs: Any, tmp_path: Path, with_requests: Path) -> None:
     path = tmp_path / "run.steps"
     run(with_requests, programs("-O2"), ["batch", PROMPT, NEW], path)
-    steps = recorded(path)
-    assert [(s["phase"], s["n_tokens"]) for s in steps] == (
+    made = steps(path)
+    assert [(s["phase"], s["n_tokens"]) for s in made] == (
         [("prefill", PROMPT)] + [("decode", 1)] * (NEW - 1) + [("decode", 0)]
     )
     assert "KV09" in passed(path)
@@ -117,10 +109,10 @@ def test_a_prompt_fed_as_a_batch_through_another_function(programs: Any, tmp_pat
 def test_a_new_request_is_a_new_sequence_without_a_hook_on_it(programs: Any, tmp_path: Path) -> None:
     path = tmp_path / "run.steps"
     run("kestrel", programs("-O2"), ["single", PROMPT, NEW, 3], path)
-    steps = recorded(path)
+    made = steps(path)
     each = PROMPT + NEW - 1
-    assert [s["seq_id"] for s in steps] == [0] * each + [1] * each + [2] * each
-    assert [s["seq_len"] for s in steps[each - 1 :: each]] == [None] * 3  # what came after is another request's
+    assert [s["seq_id"] for s in made] == [0] * each + [1] * each + [2] * each
+    assert [s["seq_len"] for s in made[each - 1 :: each]] == [None] * 3  # what came after is another request's
     assert "KV04" in passed(path)
 
 
@@ -135,7 +127,7 @@ def test_a_layer_that_forgets_its_increment_is_stopped_at(
     # the step was closed by the entry behind it: the program stands there, before the next token is fed
     assert f"KV02 step 2 seq 0: layer {layer} holds {PROMPT + 2} rows, 5 other full layers {PROMPT + 3}" in said
     assert "exited" not in said.split("KV02 step 2")[1]
-    assert len(recorded(path)) >= 3
+    assert len(steps(path)) >= 3
 
 
 def test_without_a_fault_nothing_stops(programs: Any, tmp_path: Path) -> None:
@@ -151,7 +143,7 @@ TIMERS = {"qkv_ms": 1, "attn_ms": 2, "o_ms": 0.5, "gate_up_ms": 3, "down_ms": 1.
 def test_timers_in_seconds_become_ms_a_step(programs: Any, tmp_path: Path) -> None:
     path = tmp_path / "run.steps"
     run("kestrel", programs("-O2"), ["batch", PROMPT, NEW], path, "set environment PROFILE_DECODE 1")
-    for step in recorded(path)[:-1]:
+    for step in steps(path)[:-1]:
         assert {name: round(step[name], 4) for name in TIMERS} == TIMERS
 
 
@@ -160,13 +152,13 @@ def test_timers_in_ms_need_another_scale(programs: Any, tmp_path: Path) -> None:
     probe.write_text(SHIPPED.read_text().replace("scale = 1000", "scale = 1\nscale.o_ms = 1000"))
     path = tmp_path / "run.steps"
     run(probe, programs("-O2"), ["batch", PROMPT, NEW], path, "set environment PROFILE_DECODE 1")
-    step = recorded(path)[0]
+    step = steps(path)[0]
     assert (round(step["qkv_ms"], 6), round(step["o_ms"], 4)) == (0.001, 0.5)
 
 
 def test_timers_that_are_switched_off_are_absent_and_not_zero(programs: Any, tmp_path: Path) -> None:
     path = tmp_path / "run.steps"
     run("kestrel", programs("-O2"), ["batch", PROMPT, NEW], path)
-    assert all(step[name] is None for step in recorded(path) for name in TIMERS)
+    assert all(step[name] is None for step in steps(path) for name in TIMERS)
     why = {note["field"]: note["why"] for _, note in Table(path).notes() if note["kind"] == "absent"}
     assert {why.get(name) for name in TIMERS} == {"not_measured"}

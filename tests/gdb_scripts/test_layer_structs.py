@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command_line import stepscope
 from tests.gdb_scripts.running import gdb
-from tests.gdb_scripts.serving import compiled, gdbserver
-from traces.table import Table
+from tests.gdb_scripts.serving import gdbserver
+from tests.programs import compiled
+from tests.reading import steps
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs" / "layer_structs.c"
 SPEC = """\
 [probe]
@@ -32,15 +32,9 @@ ROWS = ["m->layers[:3].kv.used", "m->layers[:3].own->used", "m->caches[:3]->used
 IN_PLACE = ROWS[0]
 
 
-def stepscope(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "inspector.cli", *map(str, words)], cwd=ROOT, capture_output=True, text=True
-    )
-
-
 @pytest.fixture(params=[4, 8000], ids=["near each other", "far from each other"])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return compiled(PROGRAM, tmp_path / "engine", "-O2", f"-DFLOATS={request.param}")
+    return compiled(tmp_path, PROGRAM, "-g", "-O2", f"-DFLOATS={request.param}", name="engine")
 
 
 @pytest.fixture
@@ -51,9 +45,7 @@ def told(program: Path) -> list[list[int]]:
 
 
 def seen(trace: Path) -> list[list[int]]:
-    table = Table(trace)
-    assert table.complete
-    return [[s["seq_before"], *s["cache_before"]] for s in table.plain(0, table.steps) if s is not None]
+    return [[s["seq_before"], *s["cache_before"]] for s in steps(trace)]
 
 
 def spec(folder: Path, rows: str) -> Path:

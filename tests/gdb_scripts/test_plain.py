@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.loop import StopSettings
-from engine.model import DEMO_MODEL, load_model
-from engine.tracing import record_generation
 from gdb_scripts import probe as probes
 from gdb_scripts.backends.plain import convert, script
 from gdb_scripts.probe import ProbeError
+from tests.command_line import ROOT, stepscope
 from tests.engine.native.conftest import built
-from tests.gdb_scripts.running import letters, prompt
-from tests.gdb_scripts.serving import BENCH, compiled, gdbserver, need
+from tests.gdb_scripts.running import letters, recorded
+from tests.gdb_scripts.serving import BENCH, gdbserver
+from tests.programs import compiled, need
+from tests.reading import steps
 from traces.columnar import check_table
 from traces.table import Table
-
-ROOT = Path(__file__).parents[2]
-COMPARED = ("phase", "token_id", "n_tokens", "seq_before", "seq_len", "cache_len", "finish")
-
-
-def recorded(path: Path, names: tuple[str, ...] = COMPARED) -> list[dict[str, Any]]:
-    table = Table(path)
-    assert table.complete
-    return [{name: s[name] for name in names} for s in table.plain(0, table.steps) if s is not None]
 
 
 def plain_gdb(hooks: Path, *commands: str, program: Path, arguments: list[str] | None = None) -> str:
@@ -47,12 +37,6 @@ def plain_gdb(hooks: Path, *commands: str, program: Path, arguments: list[str] |
     return done.stdout
 
 
-def stepscope(*words: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "inspector.cli", *map(str, words)], cwd=ROOT, capture_output=True, text=True, input=stdin
-    )
-
-
 @pytest.fixture
 def hooks(tmp_path: Path) -> Path:
     path = tmp_path / "hooks.gdb"
@@ -61,14 +45,14 @@ def hooks(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("build", ["O0", "O2"])
-def test_the_film_is_the_numpy_engines(tmp_path: Path, hooks: Path, build: str) -> None:
-    log, path, reference = tmp_path / "run.log", tmp_path / "run.steps", tmp_path / "numpy.steps"
+def test_the_film_is_the_numpy_engines(
+    tmp_path: Path, hooks: Path, build: str, reference: list[dict[str, Any]]
+) -> None:
+    log, path = tmp_path / "run.log", tmp_path / "run.steps"
     log.write_text(plain_gdb(hooks, "run", program=built(build), arguments=letters()))
     done = stepscope("import", "gdb", log, "--probe", "native", "-o", path)
     assert (done.returncode, done.stderr) == (0, f"stepscope: 8 steps written to {path}\n")
-    model = load_model(DEMO_MODEL)
-    record_generation(model, prompt(), stops=StopSettings(model.defaults.eos, 256), path=reference)
-    assert recorded(path) == recorded(reference)
+    assert recorded(path) == reference
     report = check_table(Table(path))
     assert report.verdict == "pass"
     assert {"KV01", "KV02", "KV03", "KV04", "KV05", "KV09", "KV11", "TK01", "TK03", "TK04"} <= {
@@ -77,7 +61,7 @@ def test_the_film_is_the_numpy_engines(tmp_path: Path, hooks: Path, build: str) 
     facts = Table(path).runs[0].facts
     assert facts["clock"] == "none"
     assert facts["kv"]["capacity"] == 2048
-    assert all(s["t_ns"] is None for s in recorded(path, ("t_ns",)))
+    assert all(s["t_ns"] is None for s in steps(path, "t_ns"))
 
 
 def test_a_fault_shows_in_the_imported_trace(tmp_path: Path, hooks: Path) -> None:
@@ -96,7 +80,7 @@ def test_through_gdbserver(tmp_path: Path, hooks: Path) -> None:
 
 
 def test_times_that_add_up(tmp_path: Path) -> None:
-    program = compiled(BENCH / "loop28.c", tmp_path / "loop28")
+    program = compiled(tmp_path, BENCH / "loop28.c", "-g", "-O2")
     text = (BENCH / "loop28.ini").read_text()
     probe = probes.read(
         text.replace("n_tokens = n\n", "n_tokens = n\naccumulated.attn_ms = st->attn_ms\n"), "loop28.ini"
@@ -106,7 +90,7 @@ def test_times_that_add_up(tmp_path: Path) -> None:
     out = plain_gdb(hooks, "run", program=program, arguments=["30"])
     path = tmp_path / "run.steps"
     convert(out.splitlines(), probe, str(path))
-    assert [s["attn_ms"] for s in recorded(path, ("attn_ms",))][:5] == [0.25, 0.25, 0.5, 0.75, 1.0]
+    assert [s["attn_ms"] for s in steps(path, "attn_ms")][:5] == [0.25, 0.25, 0.5, 0.75, 1.0]
     assert len(recorded(path)[0]["cache_len"]) == 28
 
 
@@ -222,15 +206,13 @@ cache_before = st->rows[:st->cfg.n]
 
 @pytest.mark.parametrize("flags", ["-O0", "-O2"])
 def test_a_null_pointer_costs_its_fields_and_the_run_goes_on(tmp_path: Path, flags: str) -> None:
-    source, hooks, path = tmp_path / "nulls.c", tmp_path / "hooks.gdb", tmp_path / "run.steps"
-    source.write_text(NULLS)
+    hooks, path = tmp_path / "hooks.gdb", tmp_path / "run.steps"
     probe = probes.read(NULLS_SPEC, "nulls.ini")
     hooks.write_text(script(probe))
-    out = plain_gdb(hooks, "run", program=compiled(source, tmp_path / "nulls", flags))
+    out = plain_gdb(hooks, "run", program=compiled(tmp_path, NULLS, "-g", flags))
     convert(out.splitlines(), probe, str(path))
-    steps = recorded(path, ("n_tokens", "seq_before"))
-    assert [s["n_tokens"] for s in steps] == [1, 1, 1, 1]
-    assert [s["seq_before"] for s in steps] == [None, None, 0, 1]
+    found = [(s["n_tokens"], s["seq_before"]) for s in steps(path)]
+    assert found == [(1, None), (1, None), (1, 0), (1, 1)]
     assert "exited normally" in out
     assert "{7, 7}" in out
 
@@ -270,7 +252,7 @@ def test_garbage_in_a_log_costs_its_field(tmp_path: Path, was: str, now: str) ->
 def test_from_standard_input(tmp_path: Path) -> None:
     spec, path = tmp_path / "log.ini", tmp_path / "run.steps"
     spec.write_text(PROBE)
-    assert stepscope("import", "gdb", "-", "--probe", spec, "-o", path, stdin=LOG).returncode == 0
+    assert stepscope("import", "gdb", "-", "--probe", spec, "-o", path, input=LOG).returncode == 0
     assert len(recorded(path)) == 4
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine.native.conftest import built
 from tests.gdb_scripts.running import gdb, letters, recorded
-from tests.gdb_scripts.serving import SYSROOT, built_aarch64, gdbserver, need, qemu
+from tests.gdb_scripts.serving import SYSROOT, built_aarch64, gdbserver, qemu
+from tests.programs import need
 from traces.columnar import check_table
 from traces.table import Table
 

@@ -11,7 +11,8 @@ import pytest
 
 from inspector import cli
 from tests.gdb_scripts.running import gdb
-from tests.inspector.programs import compiled, need
+from tests.programs import compiled, need
+from tests.reading import steps
 from traces.columnar import check_table
 from traces.table import Table
 
@@ -181,8 +182,7 @@ def test_a_function_of_a_library_that_is_loaded_later(tmp_path: Path, spec: Path
     done = gdb(commands, program, [str(library)])
     assert f"stepscope: waiting for {function} to be loaded" in done.stdout
     assert f"\nwaiting for {function}\n" in done.stdout
-    table = Table(path)
-    assert [s["seq_before"] for s in table.plain(0, table.steps) if s is not None] == [0, 3, 4, 0, 3, 4]
+    assert [s["seq_before"] for s in steps(path)] == [0, 3, 4, 0, 3, 4]
 
 
 OVERLOADS = r"""
@@ -240,8 +240,7 @@ def test_a_cpp_name_means_the_same_in_gdb_and_in_verify(
     done = gdb([f"stepscope probe {spec}", f"stepscope record {path}", "run"], program)
     assert (f"stepscope: waiting for {function} to be loaded" in done.stdout) == (not n)
     if n:
-        table = Table(path)
-        assert [s["n_tokens"] for s in table.plain(0, table.steps) if s is not None] == n
+        assert [s["n_tokens"] for s in steps(path)] == n
     cli.main(["probe", "verify", "--json", str(program), str(spec)])
     verified = json.loads(capsys.readouterr().out)
     found = [hook for hook in verified["hooks"] if hook["address"] is not None]
@@ -421,6 +420,22 @@ def test_a_number_that_its_field_cannot_hold_is_told(tmp_path: Path, spec: Path)
     done = gdb([f"stepscope probe {spec}", "run"], compiled(tmp_path, ENGINE, "-g", "-O1"))
     assert len(told(done.stdout)) == 1
     assert told(done.stdout)[0].startswith(f"{spec}: seq_before: I32 does not hold ")
+
+
+def test_a_probe_that_is_too_dear_three_times_in_a_row_is_switched_off(tmp_path: Path, spec: Path) -> None:
+    spec.write_text(SPEC.replace("name = told\n", "name = told\nbudget_ms = 0\n"))
+    path = tmp_path / "run.steps"
+    commands = [f"stepscope probe {spec}", f"stepscope record {path}", "run"]
+    done = gdb(commands, compiled(tmp_path, ENGINE, "-g", "-O1"), ["20"])
+    assert re.match(
+        r"switched off: a hit cost \d+ ms, the budget is 0 \(budget_ms in the probe\)$", told(done.stdout)[0]
+    )
+    assert "exited normally" in done.stdout
+    # the first hit, which looks the names up, is not held against it
+    assert len(steps(path)) == 4
+    gaps = [note["why"] for _, note in Table(path).notes() if note["kind"] == "gap"]
+    assert len(gaps) == 1
+    assert gaps[0].endswith("the budget is 0")
 
 
 def test_a_batch_ends_with_1_where_a_rule_stops_it(tmp_path: Path, spec: Path) -> None:

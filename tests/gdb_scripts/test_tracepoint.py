@@ -15,7 +15,9 @@ from gdb_scripts.backends.collect import collection
 from gdb_scripts.backends.tracefile import Frame, FrameMemory, Lost, TraceFile, TraceFileError
 from tests.engine.native.conftest import built
 from tests.gdb_scripts.running import LETTERS, gdb, letters
-from tests.gdb_scripts.serving import BENCH, compiled, gdbserver
+from tests.gdb_scripts.serving import BENCH, gdbserver
+from tests.programs import compiled
+from tests.reading import steps
 from traces.columnar import check_table
 from traces.table import Table
 
@@ -159,7 +161,7 @@ def test_a_struct_by_value_is_collected_where_it_lies() -> None:
 
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(BENCH / "loop28.c", tmp_path_factory.mktemp("loop") / "loop28")
+    return compiled(tmp_path_factory.mktemp("loop"), BENCH / "loop28.c", "-g", "-O2")
 
 
 def through_gdbserver(program: Path, arguments: list[str], *commands: str) -> str:
@@ -167,10 +169,8 @@ def through_gdbserver(program: Path, arguments: list[str], *commands: str) -> st
         return gdb(["set sysroot /", f"target remote {place}", *commands], program).stdout
 
 
-def steps(path: Path) -> list[dict[str, Any]]:
-    table = Table(path)
-    assert table.complete
-    return [{k: v for k, v in s.items() if k != "t_ns"} for s in table.plain(0, table.steps) if s is not None]
+def without_clock(path: Path) -> list[dict[str, Any]]:
+    return [{k: v for k, v in s.items() if k != "t_ns"} for s in steps(path)]
 
 
 def gaps(path: Path) -> list[str]:
@@ -189,7 +189,7 @@ def test_every_field_is_as_the_stop_backend_reads_it(tmp_path: Path, build: str)
             f"stepscope backend {backend}", "stepscope probe native", f"stepscope record {traces[backend]}", "continue",
         )  # fmt: skip
         assert "exited normally" in out
-    assert steps(traces["stop"]) == steps(traces["tracepoint"])
+    assert without_clock(traces["stop"]) == without_clock(traces["tracepoint"])
     assert len(steps(traces["stop"])) > 12
     assert check_table(Table(traces["tracepoint"])).verdict == "pass"
     assert not gaps(traces["tracepoint"])
@@ -350,7 +350,7 @@ def test_references_structs_by_value_and_this(tmp_path: Path, optimised: str, ar
     source, probe = tmp_path / "engine.cpp", tmp_path / "cpp.ini"
     source.write_text(CPP)
     probe.write_text(CPP_PROBE.replace("TOKEN", f"{argument}.tokens[0]").replace("COUNT", f"{argument}.n"))
-    program = compiled(source, tmp_path / "engine", *optimised.split())
+    program = compiled(tmp_path, source, "-g", *optimised.split())
     found = {}
     for backend in ("stop", "tracepoint"):
         path = tmp_path / f"{backend}.steps"
@@ -360,7 +360,7 @@ def test_references_structs_by_value_and_this(tmp_path: Path, optimised: str, ar
         )  # fmt: skip
         assert ("is collected by" in out) is (backend == "tracepoint" and not refused), out
         assert not refused or backend == "stop" or f"backend stop: {refused}" in out
-        found[backend] = steps(path)
+        found[backend] = without_clock(path)
     assert found["stop"] == found["tracepoint"]
     assert [s["token_id"] for s in found["stop"]] == [None, 7, 8, 9, 10]
     assert [s["cache_before"] for s in found["stop"]] == [[n] * 3 for n in (0, 3, 4, 5, 6)]
@@ -368,7 +368,7 @@ def test_references_structs_by_value_and_this(tmp_path: Path, optimised: str, ar
 
 def test_a_struct_in_registers_is_left_to_stops_and_the_run_goes_on(tmp_path: Path) -> None:
     """No target can collect it; and a command of gdb's that fails inside a hit would end `continue` early."""
-    program = compiled(PROGRAMS / "containers.cpp", tmp_path / "engine", "-O2", "-std=c++20", "-DTOKENS_IN_A_SPAN")
+    program = compiled(tmp_path, PROGRAMS / "containers.cpp", "-g", "-O2", "-std=c++20", "-DTOKENS_IN_A_SPAN")
     probe, path = tmp_path / "span.ini", tmp_path / "run.steps"
     probe.write_text(
         "[probe]\nname = span\n[forward]\nfunction = Engine::forward\n"

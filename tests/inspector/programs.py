@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 C = r"""
 #include <stddef.h>
@@ -99,32 +96,56 @@ int main()
 }
 """
 
+# a state passed behind what takes registers of its own, or none
+ARGUMENTS = r"""
+#include <stdio.h>
+struct pair { int a, b; };
+struct big { long parts[4]; };
+struct state { long pad; int seq_len; int cache_len[2]; int n_layers; double t_attn; };
+static struct state the_state = {0, 0, {0, 0}, 2, 0.5};
+static int steps;
 
-_CROSS = "gcc-aarch64-linux-gnu"
-_PACKAGES = {"strip": "binutils", "objcopy": "binutils", "dwp": "binutils", "qemu-aarch64": "qemu-user",
-             "aarch64-linux-gnu-gcc": _CROSS, "aarch64-linux-gnu-strip": _CROSS}  # fmt: skip
+__attribute__((noipa)) struct big forward(struct state *st, double scale, unsigned char n, const int *tokens)
+{
+    struct big out = {{0}};
+    steps++;
+    for (int layer = 0; layer < st->n_layers; layer++)
+        st->cache_len[layer] += n;
+    st->seq_len += n;
+    out.parts[0] = tokens[0] + (long)scale;
+    return out;
+}
+__attribute__((noipa)) int eighth(int a, int b, int c, int d, int e, int f, int g, int h, struct state *st)
+{ return a + b + c + d + e + f + g + h + st->seq_len; }
+__attribute__((noipa)) int by_value(struct pair before, struct state *st) { return before.a + st->seq_len; }
 
-
-def need(*programs: str) -> None:
-    """Fail, saying what to install: a test that skips would hide that nothing was tested."""
-    missing = [program for program in programs if shutil.which(program) is None]
-    if missing:
-        packages = " ".join(sorted({_PACKAGES.get(program, program) for program in missing}))
-        pytest.fail(f"{' and '.join(missing)} not found; type: apt-get install {packages}", pytrace=False)
-
-
-def compiled(folder: Path, source: str, *flags: str, name: str = "program") -> Path:
-    """The program, compiled in `folder` with these flags (-g is not among them)."""
-    is_cpp = "namespace" in source
-    compiler = "g++" if is_cpp else "gcc"
-    need(compiler)
-    text = folder / f"{name}.{'cpp' if is_cpp else 'c'}"
-    text.write_text(source)
-    done = subprocess.run(
-        [compiler, *flags, text.name, "-o", name], cwd=folder, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / name
+int main(void)
+{
+    int tokens[3] = {11, 12, 13};
+    struct pair pair = {1, 2};
+    long sum = 0;
+    for (int i = 0; i < 3; i++) {
+        printf("%d %d %d\n", tokens[i], i ? 1 : 3, the_state.seq_len);
+        fflush(stdout);
+        sum += forward(&the_state, 1.5, i ? 1 : 3, tokens + i).parts[0];
+    }
+    sum += eighth(1, 2, 3, 4, 5, 6, 7, 8, &the_state) + by_value(pair, &the_state);
+    return sum == 0;
+}
+"""
+ARGUMENTS_SPEC = """
+[probe]
+layers = full
+n_layers = st->n_layers
+[forward]
+function = forward
+token_id = tokens[0]
+n_tokens = n
+seq_before = st->seq_len
+cache_before = st->cache_len[:st->n_layers]
+pos = steps
+"""
+"""What the probe of ARGUMENTS reads"""
 
 
 def told_by(program: Path) -> dict[str, int]:

@@ -24,7 +24,8 @@ from inspector.binary import (
     open_binary,
     path_of,
 )
-from tests.inspector.programs import CPP, C, compiled, need, told_by
+from tests.inspector.programs import CPP, C, told_by
+from tests.programs import compiled, need
 
 FORMATS = {
     "DWARF 4": ["-gdwarf-4"],

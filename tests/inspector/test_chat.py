@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.inspector.test_main_job import Run, stepscope
+from tests.command_line import STEPSCOPE, stepscope
 
 
-def chat(folder: Path, said: str, *words: str) -> Run:
+def chat(folder: Path, said: str, *words: str) -> subprocess.CompletedProcess[str]:
     return stepscope("chat", "-o", "talk.steps", *words, cwd=folder, input=said)
 
 
@@ -49,7 +49,7 @@ def test_a_piped_turn_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", [["chat"], ["run", "--prompt-file", "-"], ["run", "--prompts-file", "-"]])
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])  # as the locale has it
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path, verb: list[str], errors: str) -> None:
-    command = [sys.executable, "-m", "inspector.cli", *verb, "-o", "talk.steps"]
+    command = [*STEPSCOPE, *verb, "-o", "talk.steps"]
     environment = os.environ | {"PYTHONIOENCODING": f"utf-8:{errors}"}
     options = {"cwd": tmp_path, "env": environment, "capture_output": True, "timeout": 60}
     done = subprocess.run(command, input=b"Count \xff\n", **options)  # type: ignore[call-overload]
@@ -65,7 +65,7 @@ def test_a_closed_standard_input_is_an_empty_one(tmp_path: Path) -> None:
 
 def test_at_a_terminal(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "inspector.cli", "chat", "-o", "talk.steps"]
+    command = [*STEPSCOPE, "chat", "-o", "talk.steps"]
     process = subprocess.Popen(command, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     try:

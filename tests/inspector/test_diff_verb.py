@@ -15,13 +15,13 @@ import pytest
 
 from inspector import cli
 from inspector.binary.compare import compare_binaries
+from tests.command_line import STEPSCOPE, fails
 from tests.engine.native.conftest import QWEN2, built
-from tests.inspector.programs import C, compiled
-from tests.inspector.test_bad_input import fails
+from tests.inspector.programs import C
+from tests.programs import compiled
+from tests.traces.known_pairs import known_pair
 from traces import record
-from traces.importers.jsonl import import_jsonl
 
-CASES = Path(__file__).parents[1] / "traces" / "cases" / "diff"
 PROMPT = "3,17,99,240,5,61,8,301,44,12"
 
 Run = Callable[..., tuple[int, str]]
@@ -36,15 +36,6 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return code, capsys.readouterr().out
 
     return stepscope
-
-
-def case(name: str, folder: Path) -> tuple[list[Path], list[Path]]:
-    sides = []
-    for side in ("base", "new"):
-        sides.append([folder / f"{path.stem}.steps" for path in sorted(CASES.glob(f"{name}.{side}*.jsonl"))])
-        for path in sides[-1]:
-            import_jsonl(CASES / f"{path.stem}.jsonl", path)
-    return sides[0], sides[1]
 
 
 def command(engine: Path, *more: str) -> str:
@@ -122,12 +113,12 @@ def test_the_json_has_the_documented_shape(levels: Path, run: Run) -> None:
     ],
 )
 def test_exit_codes_follow_fail_on(name: str, fail_on: str, code: int, tmp_path: Path, run: Run) -> None:
-    base, new = case(name, tmp_path)
+    base, new = known_pair(name, tmp_path)
     assert run("diff", *base, "--against", *new, "--fail-on", fail_on)[0] == code
 
 
 def test_the_words_for_a_near_tie(tmp_path: Path, run: Run) -> None:
-    base, new = case("exact_tie", tmp_path)
+    base, new = known_pair("exact_tie", tmp_path)
     lines = run("diff", *base, "--against", *new)[1].splitlines()
     assert any(line.startswith("tokens  differs from output 4 of seq 0: a near tie") for line in lines)
     assert "      base  step 5: 2777, margin 0 over 5" in lines
@@ -208,7 +199,7 @@ def test_what_was_recorded_stays_when_it_is_stopped(tmp_path: Path) -> None:
     )
     folder = tmp_path / "it's a set"
     words = ["record-set", "-n", "9", "-o", str(folder), "--", sys.executable, str(script)]
-    stopped = subprocess.run([sys.executable, "-m", "inspector.cli", *words], capture_output=True, text=True)
+    stopped = subprocess.run([*STEPSCOPE, *words], capture_output=True, text=True)
     assert stopped.returncode == 130
     assert stopped.stderr == f"stepscope: {folder}: stopped; the runs that ended stay, and diff takes them\n"
     assert [r["trace"] for r in json.loads((folder / "set.json").read_text())["runs"]] == [
@@ -222,6 +213,18 @@ def test_a_failed_warm_up_leaves_the_folder_free(tmp_path: Path, capsys: pytest.
     for _ in range(2):
         assert "ended with exit code 3" in fails(capsys, "record-set", "-o", tmp_path / "set", *failing(code))
     assert list((tmp_path / "set").iterdir()) == []
+
+
+@pytest.mark.parametrize(("words", "started"), [([], 3), (["--no-warm-up"], 2)])
+def test_each_command_runs_once_unrecorded_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, words: list[str], started: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "import os, traces; traces.record(os.environ['STEPSCOPE_TRACE'], n_layers=1).close()"
+    code += "; open('ran', 'a').write('.')"
+    assert run("record-set", "-n", "2", "-o", "set", *words, *failing(code))[0] == 0
+    assert Path("ran").read_text() == "." * started
+    assert len(list(Path("set").glob("*.steps"))) == 2
 
 
 def test_stepscope_run_needs_no_placeholder() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inspector import cli
-from tests.inspector.test_bad_input import SAMPLE, fails
+from tests.command_line import SAMPLE, fails
 from traces import record
 
 TARGETS = ("jsonl", "perfetto", "chrome", "csv", "parquet")

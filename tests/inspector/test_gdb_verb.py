@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gdb_scripts import replay
+from tests.command_line import ROOT, STEPSCOPE
 from tests.engine.native.conftest import built
 from tests.gdb_scripts.running import SCRIPTS, gdb, letters
-from tests.inspector.programs import compiled, need
-from tests.inspector.test_probe_verb import ARGUMENTS, ARGUMENTS_SPEC, steps_of, wait_for_listener
+from tests.gdb_scripts.serving import gdbserver
+from tests.inspector.programs import ARGUMENTS, ARGUMENTS_SPEC
+from tests.programs import compiled, need
+from tests.reading import steps
 from traces.table import Table
-
-ROOT = Path(__file__).parents[2]
 
 
 def stepscope_gdb(*words: Any, stdin: str = "", path: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -28,7 +27,7 @@ def stepscope_gdb(*words: Any, stdin: str = "", path: str | None = None) -> subp
     if path is not None:
         environment["PATH"] = path
     done = subprocess.run(
-        [sys.executable, "-m", "inspector.cli", "gdb", *map(str, words)],
+        [*STEPSCOPE, "gdb", *map(str, words)],
         input=stdin, capture_output=True, text=True, timeout=120, env=environment,
     )  # fmt: skip
     assert "Traceback" not in done.stdout + done.stderr
@@ -65,7 +64,7 @@ def test_one_line_records_a_run(tmp_path: Path) -> None:
         "--probe", "native", "--record", trace, "--break-on", "any", "--batch", "--", engine, *letters()
     )
     assert "exited normally" in done.stdout, done.stderr
-    assert len(steps_of(trace, "token_id")) == 8
+    assert len(steps(trace)) == 8
     facts = engine_facts(trace)
     assert facts["build_id"] == build_id(engine)
     assert facts["binary"] == engine.name
@@ -127,6 +126,7 @@ def test_follow_and_break_on_are_handed_on(tmp_path: Path) -> None:
     assert "KV02" in done.stdout
     assert "exited" not in done.stdout
     done = stepscope_gdb("--probe", "native", "--follow", good, "--batch", "--", faulty, *letters())
+    assert "step 3 differs from the good run" in done.stdout
     assert "exited" not in done.stdout
 
 
@@ -165,17 +165,11 @@ def test_attach_to_a_running_process(tmp_path: Path) -> None:
 
 
 def test_a_remote_stub(tmp_path: Path, program: Path) -> None:
-    need("gdbserver")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     trace = tmp_path / "run.steps"
-    with subprocess.Popen(["gdbserver", "--once", f"127.0.0.1:{port}", str(program)], stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as server:  # fmt: skip
-        wait_for_listener(port)
-        words = ["--probe", tmp_path / "p.ini", "--record", trace, "--remote", f"127.0.0.1:{port}", "--batch"]
+    with gdbserver(program) as place:
+        words = ["--probe", tmp_path / "p.ini", "--record", trace, "--remote", place, "--batch"]
         done = stepscope_gdb(*words, "--", program)
-        server.wait(30)
-    assert [step[0] for step in steps_of(trace, "seq_before")] == [0, 3, 4], done.stderr
+    assert [step["seq_before"] for step in steps(trace)] == [0, 3, 4], done.stderr
     assert engine_facts(trace)["flags"]
 
 

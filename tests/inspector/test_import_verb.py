@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from inspector import cli
-from tests.inspector.test_bad_input import fails
+from tests.command_line import STEPSCOPE, fails
+from tests.reading import steps
 from tests.traces.importers.test_kestrel import FILM
 from tests.traces.importers.test_kestrel import SERVER as KESTREL
 from tests.traces.importers.test_llama_cpp import NEW, SERVER
@@ -25,11 +26,6 @@ def imports(*words: Any) -> int:
     return cli.main(["import", *map(str, words)])
 
 
-def steps(path: Path) -> list[dict[str, Any]]:
-    table = Table(path)
-    return [step for step in table.plain(0, table.steps) if step is not None]
-
-
 @pytest.mark.parametrize("name", ["llama.cpp", "llama_cpp", "LLaMA-cpp", "auto"])
 def test_formats_by_name_and_by_content(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     (tmp_path / "a.log").write_bytes(BLOCK)
@@ -40,14 +36,15 @@ def test_formats_by_name_and_by_content(tmp_path: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("name", ["llama.cpp", "auto"])
 def test_from_standard_input(tmp_path: Path, name: str) -> None:
-    command = [sys.executable, "-m", "inspector.cli", "import", name, "-", "-o", str(tmp_path / "a.steps")]
+    command = [*STEPSCOPE, "import", name, "-", "-o", str(tmp_path / "a.steps")]
     done = subprocess.run(command, input=BLOCK, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert Table(tmp_path / "a.steps").complete
 
 
 def test_json_lines_by_content(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text('{"format": "stepscope", "version": 1}\n{"phase": "prefill", "n_tokens": 3}\n')
+    (tmp_path / "a").write_text('{"format": "stepscope", "version": 1}\n{"phase": "prefill", "n_tokens": 3}\n'
+                                '{"note": {"kind": "end"}}\n')  # fmt: skip
     assert imports("auto", tmp_path / "a", "-o", tmp_path / "a.steps") == 0
     assert steps(tmp_path / "a.steps")[0]["n_tokens"] == 3
 
@@ -78,6 +75,14 @@ def test_a_user_s_own_expressions(tmp_path: Path) -> None:
     table = Table(tmp_path / "my.steps")
     assert table.notes()[0][1] == {"kind": "request", "seq_id": 0, "prompt_tokens": 12, "n_reused": 4}
     assert table.runs[0].facts["layers"] == [{"kind": "full"}, {"kind": "full"}]
+
+
+def test_a_clock_with_a_unit_and_a_field_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "my.log").write_text("at 1.5 ms: 64, 11.5 W\nat 3.25 ms: 65, 12 W\n")
+    regex = r"at (?P<t_ms>[\d.]+) ms: (?P<token_id>\d+), (?P<power_w>[\d.]+) W"
+    assert imports("pattern", tmp_path / "my.log", "--regex", regex, "-o", tmp_path / "my.steps") == 0
+    made = steps(tmp_path / "my.steps", "t_ns", "token_id", "power_w")
+    assert [tuple(step.values()) for step in made] == [(1_500_000, 64, 11.5), (3_250_000, 65, 12.0)]
 
 
 def test_values_that_do_not_fit_are_doubts_not_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,14 +139,14 @@ def test_a_number_beyond_measure_is_a_doubt_even_on_the_last_line(tmp_path: Path
     assert steps(tmp_path / "a.steps") == []
 
 
-@pytest.mark.parametrize(("name", "other"), [("llama.cpp", "kestrel"), ("kestrel", "llama.cpp")])
+@pytest.mark.parametrize(("name", "other", "requests"), [("llama.cpp", "kestrel", 4), ("kestrel", "llama.cpp", 2)])
 def test_the_other_engine_in_a_mixed_log_is_told_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, other: str, requests: int
 ) -> None:
     (tmp_path / "a.log").write_text(SERVER + KESTREL + SERVER)
     assert imports(name, tmp_path / "a.log", "-o", tmp_path / "a.steps", "--strict") == 1
     assert "1 line was dropped" in capsys.readouterr().err
-    assert len([note for _, note in Table(tmp_path / "a.steps").notes() if note["kind"] == "totals"]) in (2, 4)
+    assert len([note for _, note in Table(tmp_path / "a.steps").notes() if note["kind"] == "totals"]) == requests
     cli.main(["show", str(tmp_path / "a.steps")])
     assert f"{other} printed this: its lines are left out" in capsys.readouterr().out
 

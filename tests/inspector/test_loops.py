@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.inspector.test_main_job import stepscope
+from tests.command_line import stepscope
 
 COUNT = "Count to forty"
 FORTY = " ".join(map(str, range(1, 41)))

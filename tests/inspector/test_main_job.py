@@ -8,17 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
-Run = subprocess.CompletedProcess[str]
+from tests.command_line import ROOT, STEPSCOPE, stepscope
+
 PROMPT = "List the first six letters of the alphabet"
-
-
-def stepscope(*words: str | Path, cwd: Path, **options: object) -> Run:
-    command = [sys.executable, "-m", "inspector.cli", *map(str, words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload,no-any-return]
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +115,7 @@ def test_a_seed_repeats_a_sampled_run(tmp_path: Path) -> None:
 def test_ctrl_c_closes_the_trace_and_exits_130(tmp_path: Path) -> None:
     words = ["run", "-p", PROMPT, "--ignore-eos", "--max-new-tokens", "2000", "-o", "c.steps"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "inspector.cli", *words],
+        [*STEPSCOPE, *words],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -167,8 +164,21 @@ with traces.record(sys.argv[1], n_layers=1) as trace:
     assert "KV01 step 4 seq 0: seq_len is 5, layer 0 holds 6 rows" in done.stdout
 
 
-def test_help_is_quick() -> None:
-    # far above the figure that tests/bench measures: this only catches a heavy import
+def test_the_version_is_the_packages(tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert stepscope("--version", cwd=tmp_path).stdout == f"stepscope {project['version']}\n"
+
+
+def test_a_raw_prompt_is_fed_without_the_chat_template(tmp_path: Path) -> None:
+    words = ["--raw", "-p", "a b c", "--max-new-tokens", "1", "--repetition-penalty", "1.5", "-o", "a.steps"]
+    assert stepscope("run", *words, cwd=tmp_path).returncode == 0
+    shown = json.loads(stepscope("show", "a.steps", "--json", cwd=tmp_path).stdout)
+    # as the film of the letters has them: a, then b and c with a blank before
+    assert [note["prompt_ids"] for note in shown["notes"] if note["kind"] == "request"] == [[64, 317, 302]]
+    assert shown["run"]["sampler"] == {"kind": "greedy", "repetition_penalty": 1.5}
+
+
+def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys, inspector.cli as c\ntry: c.main(['--help'])\nexcept SystemExit: pass\nprint(sorted(sys.modules))"
     )
@@ -190,7 +200,7 @@ def test_a_closed_pipe_ends_quietly(letters: Path) -> None:
 
 
 def test_the_readme_example_records_and_passes(tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (ROOT / "README.md").read_text()
     code = readme.split("```python\n")[1].split("```")[0]
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env={**os.environ})
     done = stepscope("check", "toy.steps", "--json", cwd=tmp_path)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from inspector import cli
+from tests.command_line import SAMPLE
 from traces.writer import TraceWriter
 
-SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "restored-prefix.steps"
 FIELDS = [["phase", "U8"], ["seq_id", "I32"], ["token_id", "I64"], ["n_tokens", "I32"], ["seq_before", "I32"],
           ["seq_len", "I32"], ["cache_len", "I32"], ["finish", "U8"], ["t_ns", "U64"], ["total_ms", "F32"]]  # fmt: skip
 

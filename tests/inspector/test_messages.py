@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from inspector import cli
+from tests.command_line import ROOT, SAMPLE
+from tests.engine.conftest import ORACLE
 from tests.gdb_scripts.running import gdb
 
-ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "engine" / "demo"
 RULES = "KV01 KV02 KV03 KV04 KV05 KV06 KV07 KV08 KV09 KV10 KV11 KV12 TK01 TK02 TK03 TK04 TK05 TM01 TM02 SQ01"
 VERBS = "run, chat, view, show, check, stats, floor, diff, report, record-set, rule, import, export, probe, gdb"
@@ -64,7 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "latin.txt").write_bytes(b"caf\xe9")
     (folder / "latin.ini").write_bytes(b"[probe]\nname = caf\xe9\n")
     (folder / "empty").mkdir()
-    shutil.copy(ROOT / "traces" / "samples" / "restored-prefix.steps", folder / "good.steps")
+    shutil.copy(SAMPLE, folder / "good.steps")
+    shutil.copytree(ORACLE / "tiny-llama-f32-untied-sharded", folder / "wordless")
     shutil.copytree(DEMO, folder / "model", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     return folder
 
@@ -146,6 +148,8 @@ def said(capsys: pytest.CaptureFixture[str], command: str) -> str:
             "--select and --ignore leave no rule to check; ignore fewer",
         ),
         ("check good.steps good.steps --follow", "--follow takes one trace"),
+        ("view good.steps --source-map src", "--source-map: 'src' is not FROM=TO; see stepscope view --help"),
+        ("view empty --follow", "--follow is for one trace"),
         ("rule kv1", f"no rule KV1; the rules are {RULES}"),
         # generating
         (
@@ -171,6 +175,14 @@ def said(capsys: pytest.CaptureFixture[str], command: str) -> str:
         ("run -p a --top-k 3", "--top-k says nothing about greedy decoding; give a --temperature above 0"),
         ("run -p a --draft-k 3", "--draft-k says nothing about the cached loop; it goes with speculative"),
         ("run -p a --live", "--live needs a terminal; without one, `run` and then `show` the trace"),
+        ("run -p a --theme plaid", "--theme is for --live"),
+        ("run -p a --no-trace -o a.steps", "--no-trace leaves nothing for -o or --live"),
+        ("run -p a --repetition-penalty 0", "--repetition-penalty is 0.0; it is from 0.001 to 1000; 1 is off"),
+        ("run wordless -p a", "wordless: has no tokenizer; give the prompt as --prompt-ids"),
+        (
+            "chat wordless",
+            "wordless: has no tokenizer to talk through; use stepscope run with --prompt-ids",
+        ),
         ("run -p a -o log.txt", "log.txt: exists and is not a step trace; choose another name or remove it"),
         ("run -p a -o empty", "empty: cannot write a trace here: Is a directory"),
         ("run -p a -o no/a.steps", "no/a.steps: cannot write a trace here: No such file or directory"),

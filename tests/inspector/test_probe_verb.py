@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,60 +15,13 @@ from hypothesis import strategies as st
 from gdb_scripts import frozen, probe
 from inspector import cli
 from tests.engine.native.conftest import built, run
-from tests.gdb_scripts.running import SCRIPTS, gdb, letters
-from tests.inspector.programs import CPP, C, compiled, need
+from tests.gdb_scripts.running import gdb, letters
+from tests.gdb_scripts.serving import qemu
+from tests.inspector.programs import ARGUMENTS, ARGUMENTS_SPEC, CPP, C
+from tests.programs import compiled, need
+from tests.reading import steps
 from traces.columnar import check_table
 from traces.table import Table
-
-# a state passed behind what takes registers of its own, or none
-ARGUMENTS = r"""
-#include <stdio.h>
-struct pair { int a, b; };
-struct big { long parts[4]; };
-struct state { long pad; int seq_len; int cache_len[2]; int n_layers; double t_attn; };
-static struct state the_state = {0, 0, {0, 0}, 2, 0.5};
-static int steps;
-
-__attribute__((noipa)) struct big forward(struct state *st, double scale, unsigned char n, const int *tokens)
-{
-    struct big out = {{0}};
-    steps++;
-    for (int layer = 0; layer < st->n_layers; layer++)
-        st->cache_len[layer] += n;
-    st->seq_len += n;
-    out.parts[0] = tokens[0] + (long)scale;
-    return out;
-}
-__attribute__((noipa)) int eighth(int a, int b, int c, int d, int e, int f, int g, int h, struct state *st)
-{ return a + b + c + d + e + f + g + h + st->seq_len; }
-__attribute__((noipa)) int by_value(struct pair before, struct state *st) { return before.a + st->seq_len; }
-
-int main(void)
-{
-    int tokens[3] = {11, 12, 13};
-    struct pair pair = {1, 2};
-    long sum = 0;
-    for (int i = 0; i < 3; i++) {
-        printf("%d %d %d\n", tokens[i], i ? 1 : 3, the_state.seq_len);
-        fflush(stdout);
-        sum += forward(&the_state, 1.5, i ? 1 : 3, tokens + i).parts[0];
-    }
-    sum += eighth(1, 2, 3, 4, 5, 6, 7, 8, &the_state) + by_value(pair, &the_state);
-    return sum == 0;
-}
-"""
-ARGUMENTS_SPEC = """
-[probe]
-layers = full
-n_layers = st->n_layers
-[forward]
-function = forward
-token_id = tokens[0]
-n_tokens = n
-seq_before = st->seq_len
-cache_before = st->cache_len[:st->n_layers]
-pos = steps
-"""
 
 
 def stepscope(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str, str]:
@@ -84,10 +35,9 @@ def stepscope(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str
     return code, out, err
 
 
-def steps_of(path: Path, *names: str) -> list[tuple[Any, ...]]:
-    table = Table(path)
-    assert table.complete
-    return [tuple(step[n] for n in names) for step in table.plain(0, table.steps) if step is not None]
+def values(path: Path, *names: str) -> list[tuple[Any, ...]]:
+    """These fields of each step of a trace."""
+    return [tuple(step.values()) for step in steps(path, *names)]
 
 
 def frozen_for(
@@ -134,7 +84,7 @@ def test_a_draft_of_the_c_engine_verifies_and_records(tmp_path: Path, capsys: py
 
     done = gdb([f"stepscope probe {spec}", f"stepscope record {trace}", "run"], engine, letters())
     assert "exited normally" in done.stdout
-    sampled = [step[0] for step in steps_of(trace, "token_id") if step[0] is not None]
+    sampled = [step[0] for step in values(trace, "token_id") if step[0] is not None]
     assert ",".join(map(str, sampled)) in run(engine, *letters()).stdout
     report = check_table(Table(trace))
     assert report.verdict == "pass"
@@ -322,9 +272,9 @@ def test_a_stripped_engine_records_what_the_unstripped_one_does(
         "finish",
         "write_pos",
     )
-    whole = steps_of(traces[0], *names)
+    whole = values(traces[0], *names)
     assert len(whole) == 8
-    assert steps_of(traces[1], *names) == whole
+    assert values(traces[1], *names) == whole
     runs = [Table(trace).runs[0].facts for trace in traces]
     assert runs[0]["engine"]["build_id"] == runs[1]["engine"]["build_id"]
     assert "-O2" in runs[1]["engine"]["flags"]
@@ -346,10 +296,10 @@ def test_arguments_are_read_where_the_abi_puts_them(
     trace = tmp_path / "run.steps"
     gdb([f"stepscope probe {path}", f"stepscope record {trace}", "run"], twin)
     told = [tuple(map(int, line.split())) for line in run(program).stdout.splitlines()]
-    seen = steps_of(trace, "n_tokens", "seq_before", "cache_before", "pos")
+    seen = values(trace, "n_tokens", "seq_before", "cache_before", "pos")
     # `steps` is a static object: its address moves with the program
     assert seen == [(n, before, [before, before], step) for step, (_, n, before) in enumerate(told)]
-    assert [t for t in steps_of(trace, "token_id") if t[0] is not None] == [(t,) for t, *_ in told[1:]]
+    assert [t for t in values(trace, "token_id") if t[0] is not None] == [(t,) for t, *_ in told[1:]]
 
 
 def test_run_twice_and_at_another_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -359,11 +309,11 @@ def test_run_twice_and_at_another_address(tmp_path: Path, capsys: pytest.Capture
     twin, path, _ = frozen_for(capsys, program, spec)
     trace = tmp_path / "run.steps"
     gdb(["set disable-randomization off", f"stepscope probe {path}", f"stepscope record {trace}", "run", "run"], twin)
-    assert len(steps_of(trace, "n_tokens")) == 6
+    assert len(values(trace, "n_tokens")) == 6
 
 
 def test_a_stripped_program_of_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    need("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-strip", "qemu-aarch64", "gdb-multiarch")
+    need("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-strip")
     (tmp_path / "p.c").write_text(ARGUMENTS)
     (tmp_path / "p.ini").write_text(ARGUMENTS_SPEC)
     for command in (
@@ -373,30 +323,10 @@ def test_a_stripped_program_of_another_machine(tmp_path: Path, capsys: pytest.Ca
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     path, trace = tmp_path / "p.json", tmp_path / "run.steps"
     assert stepscope(capsys, "probe", "layout", tmp_path / "program", tmp_path / "p.ini", "-o", path)[0] == 0
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with subprocess.Popen(
-        ["qemu-aarch64", "-g", str(port), str(tmp_path / "twin")], stdout=subprocess.DEVNULL
-    ) as target:
-        wait_for_listener(port)
-        words = ["gdb-multiarch", "-batch", "-nx"]
-        for command in (f"source {SCRIPTS}", f"target remote 127.0.0.1:{port}", f"stepscope probe {path}",
-                        f"stepscope record {trace}", "continue"):  # fmt: skip
-            words += ["-ex", command]
-        done = subprocess.run([*words, str(tmp_path / "twin")], capture_output=True, text=True, timeout=120)
-        target.wait(60)
-    assert "Traceback" not in done.stderr
-    assert steps_of(trace, "n_tokens", "seq_before", "pos") == [(3, 0, 0), (1, 3, 1), (1, 4, 2)], done.stderr
-
-
-def wait_for_listener(port: int) -> None:
-    """Until something listens there, without connecting: a stub serves one connection."""
-    wanted = f":{port:04X} "
-    for _ in range(600):
-        if any(wanted in line and " 0A " in line for line in Path("/proc/net/tcp").read_text().splitlines()):
-            return
-        time.sleep(0.1)
-    pytest.fail(f"nothing listens on port {port}")
+    with qemu(tmp_path / "twin") as place:
+        commands = [f"target remote {place}", f"stepscope probe {path}", f"stepscope record {trace}", "continue"]
+        done = gdb(commands, tmp_path / "twin", debugger="gdb-multiarch")
+    assert values(trace, "n_tokens", "seq_before", "pos") == [(3, 0, 0), (1, 3, 1), (1, 4, 2)], done.stderr
 
 
 def test_a_stripped_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -415,7 +345,7 @@ def test_a_stripped_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     trace = tmp_path / "run.steps"
     done = gdb([f"cd {tmp_path}", f"stepscope probe {path}", f"stepscope record {trace}", "run"], tmp_path / "main")
     assert "waiting for libengine.so" in done.stdout
-    assert [step[0] for step in steps_of(trace, "seq_before")] == [0, 3, 4]
+    assert [step[0] for step in values(trace, "seq_before")] == [0, 3, 4]
 
 
 def test_what_no_register_holds_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -446,7 +376,6 @@ def test_another_build_is_refused_in_one_line(tmp_path: Path, capsys: pytest.Cap
     assert "the layout is for build id" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "exited normally" in done.stdout, "the program runs as without us"
-    done = gdb([f"stepscope probe {spec}"], other)
 
 
 def test_a_program_without_a_build_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

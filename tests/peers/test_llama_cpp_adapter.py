@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.model import DEMO_MODEL
+from tests.command_line import STEPSCOPE
 from tests.gdb_scripts.running import prompt
 from tests.peers.recordings import Recordings
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv-peers" / "bin" / "python"
-STEPSCOPE = (sys.executable, "-m", "inspector.cli")
 SIX, FOUR = ([int(i) for i in prompt(f"List the first {n} letters of the alphabet")] for n in ("six", "four"))
 END = 959
 LETTERS = [64, 317, 302, 332, 323, 266]  # "a", " b", …

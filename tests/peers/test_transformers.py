@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.model import DEMO_MODEL, load_model
+from tests.command_line import STEPSCOPE
 from tests.engine.conftest import ORACLE
 from tests.gdb_scripts.running import prompt
 from tests.peers.recordings import Recordings
@@ -22,7 +22,6 @@ from traces.table import Table
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv-transformers" / "bin" / "python"
-STEPSCOPE = (sys.executable, "-m", "inspector.cli")
 SIX, FOUR = ([int(i) for i in prompt(f"List the first {n} letters of the alphabet")] for n in ("six", "four"))
 LONG = FOUR + SIX
 END = 959

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from inspector import cli
-from tests.traces.test_two_ways import step_by_step
+from tests.traces.judging import step_by_step
 from traces.importers.jsonl import import_jsonl
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.jsonl"))

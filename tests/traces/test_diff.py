@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
+from tests.traces.known_pairs import PAIRS, known_pair
 from tests.traces.traces_by_hypothesis import traces as any_traces
+from tests.traces.traces_by_hypothesis import write
 from traces import record
 from traces.diff import Diff, as_json, compare
 from traces.fields import REQUIRED, declaration
@@ -21,8 +23,7 @@ from traces.importers.jsonl import import_jsonl
 from traces.table import Table
 from traces.writer import TraceWriter
 
-CASES = Path(__file__).parent / "cases" / "diff"
-NAMES = sorted(p.name.removesuffix(".expect.json") for p in CASES.glob("*.expect.json"))
+NAMES = sorted(p.name.removesuffix(".expect.json") for p in PAIRS.glob("*.expect.json"))
 
 
 def opened(paths: list[Path]) -> list[tuple[str, Table]]:
@@ -36,24 +37,14 @@ def compared(base: list[Path], new: list[Path]) -> Diff:
 # -- public reports ----------------------------------------------------------------------------------------------------
 
 
-def sides_of(name: str, folder: Path) -> list[list[Path]]:
-    sides: list[list[Path]] = []
-    for side in ("base", "new"):
-        sides.append([])
-        for case in sorted(CASES.glob(f"{name}.{side}*.jsonl")):
-            sides[-1].append(folder / f"{case.stem}.steps")
-            import_jsonl(case, sides[-1][-1])
-    return sides
-
-
 def test_there_are_cases() -> None:
     assert len(NAMES) == 4
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_known_answer(name: str, tmp_path: Path) -> None:
-    answer = json.loads((CASES / f"{name}.expect.json").read_text())["diff"]
-    said = as_json(compared(*sides_of(name, tmp_path)), ["tokens", "state"])
+    answer = json.loads((PAIRS / f"{name}.expect.json").read_text())["diff"]
+    said = as_json(compared(*known_pair(name, tmp_path)), ["tokens", "state"])
     assert said["tokens"]["verdict"] == answer["tokens"]["verdict"]
     expected = answer["tokens"]["first_divergence"]
     first = said["tokens"]["first_divergence"]
@@ -77,7 +68,7 @@ def test_the_known_answer(name: str, tmp_path: Path) -> None:
 
 
 def test_reuse_that_is_gone_is_a_difference_of_state(tmp_path: Path) -> None:
-    diff = compared(*sides_of("repeat_prompt_not_cached", tmp_path))
+    diff = compared(*known_pair("repeat_prompt_not_cached", tmp_path))
     assert diff.verdicts["state"] == "differs"
     first = {d.field: (d.step, d.seq_id, d.base, d.new) for d in diff.state}
     assert first["seq_before"] == (5, 1, 249, 0)
@@ -141,6 +132,16 @@ def test_a_margin_within_the_noise_before_is_a_near_tie(wobble: float, kind: str
     assert diff.first is not None
     assert diff.first.kind == kind
     assert diff.first.noise == pytest.approx(wobble, rel=1e-3)
+
+
+def test_without_margins_a_token_that_differs_is_neither_a_fault_nor_a_near_tie(tmp_path: Path) -> None:
+    def without(i: int, step: Step) -> None:
+        del step["margin"]
+
+    base = greedy(tmp_path / "a", IDS, without)
+    diff = compared([base], [greedy(tmp_path / "b", [10, 11, 12, 50, 14, 9], without)])
+    assert diff.first is not None
+    assert (diff.first.index, diff.first.kind) == (3, None)
 
 
 def test_a_fault_in_a_layer_long_before_the_token(tmp_path: Path) -> None:
@@ -332,12 +333,7 @@ def test_a_log_with_totals_only(tmp_path: Path) -> None:
 
 
 def written(path: str, events: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, Table]]:
-    with TraceWriter(path, events[0][1]) as writer:
-        for kind, value in events[1:]:
-            if kind == "step":
-                writer.step(**value)
-            else:
-                writer.note(**value)
+    write(Path(path), events)
     return [("a", Table(path))]
 
 

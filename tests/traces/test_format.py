@@ -7,6 +7,9 @@ import re
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import traces
 from traces import fields, frames
@@ -32,12 +35,35 @@ def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
     assert kinds == {"1": "RUN", "2": "STEPS", "3": "NOTE", "4": "END"}
     assert (frames.RUN, frames.STEPS, frames.NOTE, frames.END) == (1, 2, 3, 4)
     assert f"version {fields.VERSION}" in FORMAT.splitlines()[0]
+    assert f"A payload is at most {frames.MAX_LENGTH >> 20} MiB" in FORMAT
+    assert f"A record is at most {fields.MAX_RECORD_BYTES >> 20} MiB" in FORMAT
     for dtype, (_, _, absent) in fields.DTYPES.items():
         assert f"{dtype}" in FORMAT
         if dtype[0] in "IU" and absent:
             assert str(absent).replace("-", "−") in FORMAT
     for name, code in [*fields.PHASES.items(), *fields.FINISH.items()]:
         assert f"{code} {name}" in FORMAT
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ([], "the run declares no fields"),
+        ([["seq_len"]], "a field is [name, dtype] or [name, dtype, [n]], not ['seq_len']"),
+        ([["a", "I32"], ["a", "I32"]], "field names are distinct, non-empty strings, not 'a'"),
+        ([["a", "I32", [0]]], "field a has shape [0]; a shape is one length from 1 to 65535, or none"),
+        ([["a", "I32", [65_536]]], "field a has shape [65536]; a shape is one length from 1 to 65535, or none"),
+        ([["a", "I32", [2, 2]]], "field a has shape [2, 2]; a shape is one length from 1 to 65535, or none"),
+        ([["total_ms", "I32"]], "field total_ms is F32 or F64, not I32"),
+        ([["token_id", "I64", [2]]], "field token_id is one value, not an array"),
+        ([["text", "U8"]], "field text is an array of bytes"),
+        ([[name, "F64", [65_535]] for name in "abc"], "a record of 1572840 bytes is larger than 1048576"),
+    ],
+)
+def test_a_record_that_cannot_be_says_why(declared: list[Any], says: str) -> None:
+    with pytest.raises(fields.FieldError) as refused:
+        fields.columns(declared)
+    assert str(refused.value) == says
 
 
 def by_hand(kind: int, count: int, payload: bytes, pad: bytes) -> bytes:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.traces.test_two_ways import write
-from tests.traces.traces_by_hypothesis import traces
+from tests.traces.traces_by_hypothesis import traces, write
 from traces import TraceError
 from traces.exporters.jsonl import lines
 from traces.importers.jsonl import import_jsonl

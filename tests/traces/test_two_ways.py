@@ -9,43 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.traces.traces_by_hypothesis import traces
-from traces.check import Checker
-from traces.columnar import TableChecker
+from tests.traces.judging import by_columns, step_by_step
+from tests.traces.traces_by_hypothesis import traces, write
 from traces.frames import json_text
-from traces.reader import Reader, Source
-from traces.table import Table
-from traces.writer import TraceWriter
-
-
-def write(path: Path, events: list[tuple[str, dict[str, Any]]], flush: str = "step") -> None:
-    with TraceWriter(path, events[0][1], flush=flush) as writer:
-        for kind, value in events[1:]:
-            if kind == "step":
-                writer.step(**value)
-            else:
-                writer.note(**value)
-
-
-def step_by_step(path: Path) -> dict[str, Any]:
-    checker = Checker(limit=None)
-    for kind, value in Reader(Source(path)).events():
-        if kind == "run":
-            checker.start_run(value)
-        elif kind == "step":
-            checker.step(value)
-        elif kind == "note":
-            checker.note(value)
-        elif kind == "damage":
-            checker.skip(value.steps)
-    return checker.report.as_json()
-
-
-def by_columns(path: Path, piece: int) -> dict[str, Any]:
-    checker = TableChecker(Table(path), limit=None)
-    while checker.advance(max_steps=piece):
-        pass
-    return checker.report.as_json()
 
 
 @pytest.fixture(scope="module")

@@ -151,6 +151,15 @@ def test_a_bad_declaration_does_not_cost_the_old_trace(tmp_path: Path) -> None:
     assert Table(old).steps == 1
 
 
+def test_a_run_that_lacks_a_required_field_and_a_policy_that_there_is_not_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.steps"
+    with pytest.raises(FieldError, match="the run's fields lack seq_id, token_id, n_tokens, seq_before, seq_len"):
+        TraceWriter(path, {"fields": [["phase", "U8"]]})
+    with pytest.raises(ValueError, match="flush is 'step' or 'interval', not 'never'"):
+        TraceWriter(path, RUN, flush="never")
+    assert not path.exists()
+
+
 def test_two_writers_on_one_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.steps"
     with TraceWriter(path, RUN) as writer:

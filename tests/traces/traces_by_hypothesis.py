@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
 from traces import fields
+from traces.writer import TraceWriter
 
 small = st.one_of(st.integers(0, 6), st.integers(-1, 40))
 no_times = st.sampled_from([float("nan"), float("inf"), float("-inf"), -1.0, 2.0**127])
@@ -115,3 +117,13 @@ def traces(draw: st.DrawFn, max_events: int = 25) -> list[tuple[str, dict[str, A
     event = st.one_of(st.tuples(st.just("step"), step), st.tuples(st.just("step"), step),
                       st.tuples(st.just("note"), notes))  # fmt: skip
     return [("run", run), *draw(st.lists(event, max_size=max_events))]
+
+
+def write(path: Path, events: list[tuple[str, dict[str, Any]]], flush: str = "step") -> None:
+    """The file of such a trace."""
+    with TraceWriter(path, events[0][1], flush=flush) as writer:
+        for kind, value in events[1:]:
+            if kind == "step":
+                writer.step(**value)
+            else:
+                writer.note(**value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from functools import cache
@@ -15,17 +14,11 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import ORACLE
+from tests.programs import need
 from traces.table import Rows, Table
 
 NATIVE = Path(__file__).parents[3] / "engine" / "native"
 QWEN2 = ORACLE / "tiny-qwen2-f32-tied"
-
-
-def need(*programs: str) -> None:
-    """Fail, saying what to install: a test that skips would hide that nothing was tested."""
-    missing = [program for program in programs if shutil.which(program) is None]
-    if missing:
-        pytest.fail(f"{' and '.join(missing)} not found; type: apt-get install {' '.join(missing)}", pytrace=False)
 
 
 @cache

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.engine.native.conftest import NATIVE, QWEN2, built, generated, need, rows, run
+from tests.engine.native.conftest import NATIVE, QWEN2, built, generated, rows, run
+from tests.programs import need
 from traces.columnar import check_table
 from traces.table import Table
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.native.conftest import NATIVE, need, rows
+from tests.engine.native.conftest import NATIVE, rows
+from tests.programs import need
 from traces import frames
 from traces.fields import ABSENT_I64, FIELDS, FINISH, OPTIONAL, PHASES, REQUIRED, declaration
 from traces.table import Table

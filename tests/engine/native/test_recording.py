@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from tests.command_line import stepscope
 from tests.engine.native.conftest import QWEN2, built, generated, rows, run
 from traces.columnar import check_table
 from traces.fields import ABSENT_I64
@@ -29,8 +29,7 @@ def test_every_rule_that_can_be_judged_passes(prompt: str, trace: Path) -> None:
 
 def test_the_command_line_agrees(prompt: str, trace: Path) -> None:
     generated(built("O2"), QWEN2, "--ids", prompt, "--max-new-tokens", 4, "--trace", trace)
-    command = [sys.executable, "-m", "inspector.cli", "check", str(trace)]
-    assert subprocess.run(command, capture_output=True).returncode == 0
+    assert stepscope("check", trace).returncode == 0
 
 
 def test_the_run_says_what_ran(prompt: str, trace: Path) -> None:

@@ -16,14 +16,13 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from inspector import cli
-from tests.inspector.test_bad_input import fails
-from tests.inspector.test_diff_verb import case
+from tests.command_line import ROOT, SAMPLE, STEPSCOPE, fails
 from tests.inspector.tui.small_traces import damage, letters, run_facts, tokens, write_request, write_step
+from tests.programs import need
+from tests.traces.known_pairs import known_pair
 from traces import record
 from traces.writer import TraceWriter
 
-ROOT = Path(__file__).parents[3]
-SAMPLE = ROOT / "traces" / "samples" / "restored-prefix.steps"
 HOSTILE = "</style></title></textarea><script>window.broken = 1</script><img src=x onerror='window.broken = 1'>"
 
 
@@ -212,7 +211,7 @@ def test_a_large_trace_has_a_small_page_that_says_what_was_sampled(tmp_path: Pat
 
 
 def test_two_sides(tmp_path: Path) -> None:
-    base, new = case("ttft_tripled", tmp_path)
+    base, new = known_pair("ttft_tripled", tmp_path)
     root = page_of(tmp_path, *base, "--against", *new)
     found = tables(root)
     assert [row[0] for row in found["The answers"][1:]] == ["tokens", "state", "layers", "time"]
@@ -229,7 +228,7 @@ def test_two_sides(tmp_path: Path) -> None:
 
 
 def test_diff_writes_its_section_as_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    base, new = case("exact_tie", tmp_path)
+    base, new = known_pair("exact_tie", tmp_path)
     words = ["diff", *map(str, base), "--against", *map(str, new)]
     assert cli.main(words) == 1
     screen = capsys.readouterr().out
@@ -289,11 +288,11 @@ def test_markup_in_two_sides_is_text_too(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.fail("this test needs chromium:\napt-get install chromium")
+    need("chromium")
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        started = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
         yield started
         started.close()
 
@@ -377,7 +376,7 @@ def test_what_cannot_be_reported(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_standard_output_of_any_encoding(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "inspector.cli", "report", str(SAMPLE), "-o", "-"]
+    command = [*STEPSCOPE, "report", str(SAMPLE), "-o", "-"]
     done = subprocess.run(command, capture_output=True, cwd=ROOT, env={"PYTHONIOENCODING": "ascii", "PATH": ""})
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"&#9251;b" in done.stdout  # ␣b

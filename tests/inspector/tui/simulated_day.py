@@ -17,6 +17,7 @@ from inspector.tui.feed import Feed
 from inspector.tui.screens.main import MainScreen
 from inspector.tui.viewer import Viewer
 from tests.bench.bench_tui import facts, single_frames
+from tests.inspector.tui.small_traces import Clock
 from traces import frames
 from traces.fields import ABSENT_I64, FINISH, PHASES
 from traces.table import Table
@@ -29,16 +30,6 @@ SET_ON, SET_BACK = RATE * 3 * HOUR // 2 + REQUEST // 2, RATE * 2 * HOUR + REQUES
 _STEP_NS = 10**9 // RATE
 _MESSAGE_EVERY = RATE * HOUR // 4
 _LAYERS = 4
-
-
-class Clock:
-    """Seconds that pass when told to."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Producer:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.cells import cell_len
 from textual.app import App
 from textual.pilot import Pilot
@@ -100,12 +101,30 @@ def damage(path: Path, step: int) -> Path:
     return path
 
 
+def own_keys_file(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A file of keys where the view looks for it."""
+    (folder / "stepscope").mkdir()
+    (folder / "stepscope" / "keys.toml").write_text(text)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 Script = Callable[[Viewer, Pilot[int]], Awaitable[None]]
 
 
 def view(
-    path: Path, script: Script, size: tuple[int, int] = (80, 24), follow: bool = False, engine: Engine | None = None
-) -> Viewer:
+    path: Path, script: Script, size: tuple[int, int] = (80, 24), follow: bool = False, engine: Engine | None = None,
+    ascii: bool = False,
+) -> Viewer:  # fmt: skip
     """Run the view on a trace in a terminal of `size`, let `script` drive it, and return what is left of it."""
 
     async def drive() -> Viewer:
@@ -113,7 +132,7 @@ def view(
         feed.start()
         try:
             feed.opened(5)
-            app = Viewer(feed, engine)
+            app = Viewer(feed, engine, ascii=ascii)
             async with app.run_test(size=size) as pilot:
                 await settle(app, pilot)
                 await script(app, pilot)

@@ -10,18 +10,8 @@ import pytest
 
 from inspector.tui.feed import Feed
 from inspector.tui.model import Snapshot, state_of
-from tests.inspector.tui.small_traces import damage, letters, run_facts, write_request, write_step
+from tests.inspector.tui.small_traces import Clock, damage, letters, run_facts, write_request, write_step
 from traces.writer import TraceError, TraceWriter
-
-
-class Clock:
-    """Seconds that pass when told to."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def read(feed: Feed) -> Snapshot:

@@ -1,29 +1,22 @@
 """What every screen looks like at three sizes and in three kinds of colour: pictures that a person has looked at.
 
 The trace is made here, the clock stands still, and the feed has read and judged everything before the first picture.
-After a change that is meant: `pytest tests/inspector/tui/test_screens.py --snapshot-update`, and look at them again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.app import App
-from textual.pilot import Pilot
 
 from inspector.tui.feed import Feed
 from inspector.tui.viewer import Viewer
+from tests.inspector.tui.pictures import IN_COLOURS, IN_SIZES, looks_as_before
 from tests.inspector.tui.small_traces import LETTERS, run_facts
 from traces.writer import TraceWriter
 
-DRAWN_WITH = "8.2"
-"""Textual's version: another one may draw a border or a scroll bar otherwise"""
-SIZES = [(80, 24), (120, 40), (200, 60)]
-COLOURS = ["default", "light", "no-colour"]
 SCREENS = {
     "film": (), "text": ("1", "j"), "layers": ("2", "z"), "time": ("3", "z"), "histogram": ("b", "z"),
     "rules": ("n", "4", "z"), "source": ("5", "z"), "failure": ("n",), "help": ("question_mark",),
@@ -73,36 +66,27 @@ def _step(writer: TraceWriter, i: int, fed: int, before: int) -> None:
 
 
 @pytest.fixture
-def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Viewer]:
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], Viewer]:
     """The view of the trace, everything read, nothing moving."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "forward.c").write_text(SOURCE)
     trace(tmp_path / "alphabet.steps")
 
-    def view(colours: str) -> Viewer:
-        monkeypatch.setenv("NO_COLOR", "1") if colours == "no-colour" else monkeypatch.delenv("NO_COLOR", False)
+    def view(theme: str | None) -> Viewer:
         feed = Feed("alphabet.steps", follow=False, clock=lambda: 0.0)
         feed.judge()
         while feed.turn():
             pass
-        theme = {"default": "textual-dark", "light": "textual-light", "no-colour": None}[colours]
         return Viewer(feed, theme=theme, source_maps=[("/build/engine", ".")])
 
     return view
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("colours", COLOURS)
+@IN_SIZES
+@IN_COLOURS
 @pytest.mark.parametrize("screen", SCREENS)
 def test_screen(
-    shown: Callable[[str], App[Any]], snap_compare: Any, screen: str, colours: str, size: tuple[int, int]
-) -> None:
-    if not version("textual").startswith(DRAWN_WITH + "."):
-        pytest.fail(f"the pictures were made with Textual {DRAWN_WITH}: pip install 'textual~={DRAWN_WITH}.0'")
-
-    async def press(pilot: Pilot[Any]) -> None:
-        await pilot.pause()
-        await pilot.press(*SCREENS[screen])
-        await pilot.pause()
-
-    assert snap_compare(shown(colours), terminal_size=size, run_before=press)
+    shown: Callable[[str | None], Viewer], monkeypatch: pytest.MonkeyPatch, snap_compare: Any, screen: str,
+    colours: str, size: tuple[int, int],
+) -> None:  # fmt: skip
+    assert looks_as_before(snap_compare, monkeypatch, shown, SCREENS[screen], colours, size)

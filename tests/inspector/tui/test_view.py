@@ -280,16 +280,6 @@ def test_q_leaves_with_success(tmp_path: Path) -> None:
     assert view(letters(tmp_path / "a.steps"), script).return_code == 0
 
 
-def test_every_key_can_be_bound_to_another(tmp_path: Path) -> None:
-    async def script(app: Viewer, pilot: Pilot[int]) -> None:
-        bindings = [active.binding for active in app.screen.active_bindings.values()]
-        ours = [b for b in bindings if b.action.split("(")[0] in ("step", "page", "failure", "follow", "quit_view")]
-        assert len(ours) >= 10
-        assert all(binding.id for binding in ours)
-
-    view(letters(tmp_path / "a.steps"), script)
-
-
 def test_a_token_longer_than_its_field_is_shown_whole(tmp_path: Path) -> None:
     path = tokens(tmp_path / "a.steps", [b"supercalifragilisticexpialidocious", b"!"])
     rows = screen_of(path, (200, 60), keys="j j")

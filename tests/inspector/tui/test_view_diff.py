@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,18 @@ from inspector import cli
 from inspector.tui import keys
 from inspector.tui.comparing import Comparison
 from inspector.tui.diff_viewer import DiffViewer
-from tests.inspector.test_bad_input import fails
-from tests.inspector.tui.small_traces import damage, letters, run_facts, seen, until, write_request, write_step
-from tests.inspector.tui.test_screens import COLOURS, DRAWN_WITH, SIZES
-from tests.inspector.tui.test_view_keys import own_keys_file
+from tests.command_line import fails
+from tests.inspector.tui.pictures import IN_COLOURS, IN_SIZES, looks_as_before
+from tests.inspector.tui.small_traces import (
+    damage,
+    letters,
+    own_keys_file,
+    run_facts,
+    seen,
+    until,
+    write_request,
+    write_step,
+)
 from tests.inspector.tui.two_builds import PARTS_AT, RMS_AT, ROWS_AT, build, compare
 from traces.writer import TraceWriter
 
@@ -280,6 +287,7 @@ def test_any_size_and_a_resize(tmp_path: Path, size: tuple[int, int]) -> None:
         await pilot.resize_terminal(*size)
         await pilot.press("t", "n", "r", "r", "g", "G")
         await pilot.pause(0.1)
+        assert "DIFFERS" in seen(app)[0]
 
     compare(*pair(tmp_path), script, size)
 
@@ -389,26 +397,20 @@ def test_several_runs_a_side(tmp_path: Path) -> None:
 PICTURES = {"diff": (), "diff-runs": ("N", "t"), "diff-report": ("r",), "diff-help": ("question_mark",)}
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("colours", COLOURS)
+@IN_SIZES
+@IN_COLOURS
 @pytest.mark.parametrize("screen", PICTURES)
 def test_screen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snap_compare: Any, screen: str, colours: str, size: tuple[int, int]
 ) -> None:
-    if not version("textual").startswith(DRAWN_WITH + "."):
-        pytest.fail(f"the pictures were made with Textual {DRAWN_WITH}: pip install 'textual~={DRAWN_WITH}.0'")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1") if colours == "no-colour" else monkeypatch.delenv("NO_COLOR", False)
     build(Path("old.steps"))
     build(Path("new.steps"), new=True)
-    comparison = Comparison(["old.steps"], ["new.steps"], clock=lambda: 0.0)
-    comparison.open()
-    comparison.compare()
 
-    async def press(pilot: Pilot[Any]) -> None:
-        await pilot.pause()
-        await pilot.press(*PICTURES[screen])
-        await pilot.pause()
+    def view(theme: str | None) -> DiffViewer:
+        comparison = Comparison(["old.steps"], ["new.steps"], clock=lambda: 0.0)
+        comparison.open()
+        comparison.compare()
+        return DiffViewer(comparison, theme)
 
-    theme = {"default": "textual-dark", "light": "textual-light", "no-colour": None}[colours]
-    assert snap_compare(DiffViewer(comparison, theme), terminal_size=size, run_before=press)
+    assert looks_as_before(snap_compare, monkeypatch, view, PICTURES[screen], colours, size)

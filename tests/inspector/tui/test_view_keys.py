@@ -13,7 +13,17 @@ from inspector.cli import UsageError
 from inspector.tui.feed import Feed
 from inspector.tui.keys import MAIN
 from inspector.tui.viewer import Viewer
-from tests.inspector.tui.small_traces import letters, run_facts, seen, selected, tokens, until, view, write_request
+from tests.inspector.tui.small_traces import (
+    letters,
+    own_keys_file,
+    run_facts,
+    seen,
+    selected,
+    tokens,
+    until,
+    view,
+    write_request,
+)
 from traces.writer import TraceWriter
 
 WIDE = (160, 50)
@@ -217,13 +227,6 @@ def test_the_palette_offers_every_action(tmp_path: Path) -> None:
         await at(app, pilot, 7)
 
     view(letters(tmp_path / "a.steps"), script)
-
-
-def own_keys_file(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """A file of keys where the view looks for it."""
-    (folder / "stepscope").mkdir()
-    (folder / "stepscope" / "keys.toml").write_text(text)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
 
 
 def test_keys_can_be_bound_to_others_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from inspector.tui.feed import KEPT_FAILURES
 from inspector.tui.panels import layers, source
 from inspector.tui.plot import Canvas, medians_along, nice_above, sparkline
 from inspector.tui.sample import Medians
-from inspector.tui.sequences import Sequences
 from inspector.tui.viewer import Viewer
 from tests.inspector.tui.small_traces import (
     letters,
@@ -25,6 +24,7 @@ from tests.inspector.tui.small_traces import (
     write_request,
     write_step,
 )
+from traces import record
 from traces.check import Failure
 from traces.columnar import Broken, TableChecker, check_table
 from traces.table import Table
@@ -90,6 +90,30 @@ def test_clicking_and_walking_over_text_selects_its_step(tmp_path: Path) -> None
     view(letters(tmp_path / "a.steps"), script)
 
 
+def test_clicking_a_line_of_the_film_selects_its_step(tmp_path: Path) -> None:
+    async def script(app: Viewer, pilot: Pilot[int]) -> None:
+        row = next(y for y, line in enumerate(seen(app)) if line[2:].split()[:2] == ["3", "decode"])
+        await pilot.click(offset=(5, row))
+        await pilot.pause(0.1)
+        assert selected(app) == 3
+
+    view(letters(tmp_path / "a.steps"), script)
+
+
+def test_without_text_the_ids_stand_for_the_tokens(tmp_path: Path) -> None:
+    with record(tmp_path / "a.steps", n_layers=1) as trace:
+        trace.step(n_tokens=2, seq_before=0, seq_len=2, cache_len=[2])
+        for i, token in enumerate((64, 293, 272)):
+            trace.step(token_id=token, n_tokens=1, seq_before=2 + i, seq_len=3 + i, cache_len=[3 + i])
+
+    async def script(app: Viewer, pilot: Pilot[int]) -> None:
+        await pilot.press("j", "j")
+        screen = await until(app, pilot, lambda screen: "64 [293] 272" in screen)
+        assert "token ids (no text recorded)" in screen
+
+    view(tmp_path / "a.steps", script)
+
+
 def test_a_rule_of_the_list_is_shown_in_full_and_enter_goes_to_its_failure(tmp_path: Path) -> None:
     async def script(app: Viewer, pilot: Pilot[int]) -> None:
         await pilot.press("4", "down")
@@ -136,28 +160,15 @@ def test_one_sequence_only_and_all_again(tmp_path: Path) -> None:
     view(two_sequences(tmp_path / "a.steps"), script, (120, 40))
 
 
-def test_steps_of_a_sequence_are_found_wherever_they_stand() -> None:
-    sequences = Sequences()
-    sequences.add(np.array([7, 7, 7]), None)
-    sequences.add(np.array([8, 7, 9]), np.array([False, False, True]))
-    assert sequences.ids == [7, 8]
-    assert sequences.steps_of(7, 6).tolist() == [0, 1, 2, 4]
-    assert sequences.steps_of(7, 2).tolist() == [0, 1]
-    assert sequences.steps_of(9, 6).tolist() == []
-
-
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-def test_in_ascii_nothing_else_is_drawn(tmp_path: Path, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Viewer.__init__
-    monkeypatch.setattr(Viewer, "__init__", lambda self, feed, engine=None: original(self, feed, engine, ascii=True))
-
+def test_in_ascii_nothing_else_is_drawn(tmp_path: Path, size: tuple[int, int]) -> None:
     async def script(app: Viewer, pilot: Pilot[int]) -> None:
         for keys in ("n", "3 z", "escape b", "5", "question_mark"):
             await pilot.press(*keys.split())
             await pilot.pause(0.1)
             assert [row for row in seen(app) if not row.isascii()] == []
 
-    view(letters(tmp_path / "日本.steps", broken=(2,)), script, size)
+    view(letters(tmp_path / "日本.steps", broken=(2,)), script, size, ascii=True)
 
 
 def test_a_source_is_read_where_the_mapping_says(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from inspector.cli import main
-from tests.inspector.tui.small_traces import letters
+from tests.command_line import ROOT, STEPSCOPE, stepscope
+from tests.inspector.tui.small_traces import letters, run_facts, write_request
+from tests.programs import need
 from traces.table import Table
-
-ROOT = Path(__file__).parents[3]
+from traces.writer import TraceWriter
 
 WRITER = """
 import sys, time
@@ -41,8 +41,7 @@ class Terminal:
     """A tmux session of its own server: keys go in, the screen comes out."""
 
     def __init__(self, folder: Path, width: int, height: int) -> None:
-        if shutil.which("tmux") is None:
-            pytest.fail("this test needs tmux:\napt-get install tmux")
+        need("tmux")
         self._socket = str(folder / "tmux")
         self._run("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "sh")
 
@@ -101,7 +100,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 def verb(*args: str) -> str:
     """The shell line that runs `stepscope` from this tree."""
-    return shlex.join([sys.executable, "-m", "inspector.cli", *args])
+    return shlex.join([*STEPSCOPE, *args])
 
 
 def cursor(screen: str) -> list[str]:
@@ -211,6 +210,22 @@ def test_a_theme_or_keys_that_cannot_be_used_are_one_line_and_exit_2(terminal: T
     assert path.read_bytes() == before  # refused before an engine began
 
 
+def test_ascii_alone_and_sources_that_were_built_elsewhere(terminal: Terminal, tmp_path: Path) -> None:
+    path, sources = tmp_path / "a.steps", tmp_path / "src"
+    sources.mkdir()
+    (sources / "loop.c").write_text("int n;\nint step(void);\n")
+    with TraceWriter(path, run_facts()) as writer:
+        writer.note("source", file="/build/loop.c", line=2, function="step")
+        write_request(writer)
+    terminal.type(f"cd {shlex.quote(str(ROOT))}; clear")
+    terminal.type(verb("view", "--ascii", "--source-map", f"/build={sources}", str(path)))
+    terminal.until(lambda screen: "no failure" in screen)
+    terminal.press("5")
+    screen = terminal.until(lambda screen: ">2  int step(void);" in screen)
+    assert screen.isascii()
+    terminal.press("q")
+
+
 def test_a_path_that_cannot_be_shown_is_one_line_and_exit_2(terminal: Terminal, tmp_path: Path) -> None:
     missing = tmp_path / "none.steps"
     terminal.type(f"cd {shlex.quote(str(ROOT))}; clear")
@@ -222,11 +237,7 @@ def test_a_path_that_cannot_be_shown_is_one_line_and_exit_2(terminal: Terminal, 
 
 def without_a_terminal(path: Path) -> subprocess.CompletedProcess[str]:
     """`stepscope view` of a trace, its output going into a pipe."""
-    return subprocess.run(
-        [sys.executable, "-m", "inspector.cli", "view", str(path)],
-        cwd=ROOT, env={**os.environ, "COLUMNS": "80"}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=60,
-    )  # fmt: skip
+    return stepscope("view", path, env={**os.environ, "COLUMNS": "80"}, stdin=subprocess.DEVNULL)
 
 
 def test_without_a_terminal_the_film_is_printed(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,9 +16,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Request, WebSocket, sync_playwright
 
+from tests.command_line import ROOT, STEPSCOPE, stepscope
 from tests.inspector.tui.small_traces import letters
+from tests.programs import need
 
-ROOT = Path(__file__).parents[3]
 QUIET = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -30,7 +30,7 @@ ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 @contextmanager
 def served(*words: str) -> Iterator[str]:
     """The address that `stepscope view WORDS --web` prints."""
-    command = [sys.executable, "-m", "inspector.cli", "view", *words, "--web"]
+    command = [*STEPSCOPE, "view", *words, "--web"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -46,11 +46,9 @@ def served(*words: str) -> Iterator[str]:
 @contextmanager
 def browser_page() -> Iterator[Page]:
     """A page of headless Chromium that nothing but this machine answers to."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.fail("this test needs chromium:\napt-get install chromium")
+    need("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
         page = browser.new_page(viewport={"width": 1000, "height": 700})
         yield page
         browser.close()
@@ -119,8 +117,7 @@ def test_nobody_without_the_token_is_let_in(tmp_path: Path) -> None:
 
 def complaint(*words: str) -> str:
     """What `stepscope view WORDS` says before it ends with 2."""
-    done = subprocess.run([sys.executable, "-m", "inspector.cli", "view", *words], cwd=ROOT, capture_output=True,
-                          text=True, timeout=60, stdin=subprocess.DEVNULL)  # fmt: skip
+    done = stepscope("view", *words, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     return done.stderr
 
@@ -136,7 +133,7 @@ def test_what_cannot_be_served_is_said_at_once_in_one_line(tmp_path: Path) -> No
 
 
 def test_another_host_than_this_machine_alone_is_warned_of(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "inspector.cli", "view", str(letters(tmp_path / "a.steps")), "--web"]
+    command = [*STEPSCOPE, "view", str(letters(tmp_path / "a.steps")), "--web"]
     with subprocess.Popen([*command, "--host", "0.0.0.0"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as server:  # fmt: skip
         assert server.stdout is not None and server.stderr is not None

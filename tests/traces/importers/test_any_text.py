@@ -68,6 +68,13 @@ def test_a_damaged_log_never_ends_in_a_traceback(tmp_path: Path, engine: str, da
     stats(table)
 
 
+def test_an_engine_s_marks_stand_in_its_log_and_in_no_other() -> None:
+    assert {module.NAME for module in engines().values()} == set(LOGS)
+    for name, module in engines().items():
+        assert module.MARKS
+        assert all((mark in log) == (engine == name) for mark in module.MARKS for engine, log in LOGS.items())
+
+
 def finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 

@@ -43,6 +43,12 @@ def test_a_block_that_breaks_off(tmp_path: Path) -> None:
     assert not got.table.complete
 
 
+def test_times_that_are_none_are_left_out_and_said(tmp_path: Path) -> None:
+    got = imported(tmp_path, BLOCK.replace("660ms", "soon"), "ollama")
+    assert some(got.totals[0], prefill_ms=72.0, generated=34, decode_ms=None)
+    assert [doubt.partition(": ")[2] for doubt in got.doubts] == ["the eval duration is soon"]
+
+
 def test_the_last_object_of_a_stream(tmp_path: Path) -> None:
     stamp = {"model": "tiny:1b", "created_at": "2026-01-01T00:00:00Z"}
     last = {

@@ -2,7 +2,7 @@
 # make test   set up, with what the tests need, and run them
 # make lint   style and types
 # make fuzz   hostile input to every reader, a minute each (FUZZ_SECONDS=60; `make test` has the same few examples each time)
-# make bench  the performance figures, written into tests/bench/README.md (half an hour; not part of the tests), beside
+# make bench  the performance figures, written into tests/bench/README.md (40 minutes; not part of the tests), beside
 #             transformers' and llama.cpp's, which it installs; BENCH="traces diff": only those
 # make docs-test  type every command of README and docs into a fresh copy, and compare what comes (minutes)
 # make pictures  draw the pictures of the README anew

@@ -98,5 +98,5 @@ class Conversation:
 def tokenizer_of(model: Model) -> Tokenizer:
     """The model's tokenizer. Raises EngineError where there is none to talk through."""
     if model.tokenizer is None:
-        raise EngineError(f"{model.name}: has no tokenizer to talk through; use stepscope run with --prompt-ids")
+        raise EngineError("has no tokenizer to talk through; use stepscope run with --prompt-ids")
     return model.tokenizer

@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "engine/native/README.md")] + sorted(
     (ROOT / "docs").rglob("*.md")
 )
+SPOKEN_OF = [*PAGES, *(ROOT / name for name in ("SECURITY.md", "CHANGELOG.md", "traces/FORMAT.md"))]
+"""Pages whose sentences name commands: those that are typed, and those that have no session"""
 _TYPED = re.compile(r"(\$|\(gdb\)) (.*)")
 _MARK = re.compile(r"<!-- (file|not run|needs): (.*?) -->")
 _HERE = re.compile(r"<<-?\s*'?(\w+)'?")

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 from inspector import cli
-from tests.docs.pages import PAGES, ROOT, blocks, inline_code
+from inspector.commands import export, import_
+from tests.docs.pages import PAGES, ROOT, SPOKEN_OF, blocks, inline_code
 from tests.docs.terminal import differs
 from traces.rules import RULES
 
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+ANY_PAGE = pytest.mark.parametrize("page", SPOKEN_OF, ids=lambda page: str(page.relative_to(ROOT)))
 TOLD_APART = ("python", "sql", "ini", "c")
-IN_GDB = set(re.findall(r"[a-z-]+", (ROOT / "gdb_scripts" / "commands.py").read_text().splitlines()[0]))
-"""The module's first line lists the commands of gdb"""
+IN_GDB = set(re.findall(r"stepscope ([a-z|-]+)`", (ROOT / "gdb_scripts" / "commands.py").read_text())[0].split("|"))
+"""The module's first line lists the commands of gdb: probe|record|…"""
 
 
 @functools.cache
@@ -38,7 +40,7 @@ def commands(page: Path) -> list[str]:
     return [part.strip() for text in joined for part in re.split(r"[|;&]| -- |\$\(|\n", text)]
 
 
-@PAGE
+@ANY_PAGE
 def test_every_verb_and_option_exists(page: Path) -> None:
     for command in commands(page):
         words = shlex.split(command.replace("…", ""), comments=True) if command.startswith("stepscope ") else []
@@ -52,7 +54,7 @@ def test_every_verb_and_option_exists(page: Path) -> None:
             assert option in options(*verb), command
 
 
-@PAGE
+@ANY_PAGE
 def test_every_make_target_exists(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
     for command in commands(page):
@@ -60,7 +62,7 @@ def test_every_make_target_exists(page: Path) -> None:
             assert re.search(rf"^{match[1]}:", makefile, re.MULTILINE), command
 
 
-@PAGE
+@ANY_PAGE
 def test_every_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
@@ -75,6 +77,21 @@ def test_a_block_is_a_session_or_a_file_or_says_why_not(page: Path) -> None:
         elif not block.session():
             lines = block.text.splitlines()
             assert not any(re.match(r"(stepscope|make|gdb|pip|python|for) ", line) for line in lines), block.where
+
+
+def rows(page: Path) -> str:
+    """The first cells of a page's tables."""
+    return "\n".join(re.findall(r"^\| (`.*?) \|", page.read_text(), re.MULTILINE))
+
+
+def test_the_tables_that_list_everything_do() -> None:
+    readme, gdb, exports = (rows(ROOT / name) for name in ("README.md", "docs/gdb.md", "docs/exports.md"))
+    told = {"completion"}  # behind the table, in a sentence
+    assert [verb for verb in cli.VERBS if f"`stepscope {verb}" not in readme and verb not in told] == []
+    assert [name for name in sorted(IN_GDB) if f"`stepscope {name}" not in gdb] == []
+    assert exports.replace("`", "").split() == sorted(export.TARGETS, key=exports.index)
+    engines = (ROOT / "docs" / "engines.md").read_text()
+    assert [name for name in import_.FORMATS if f"`{name}`" not in engines] == []
 
 
 def test_what_is_shown_is_compared_as_contributing_says() -> None:
@@ -96,6 +113,8 @@ def test_the_page_about_the_rules_has_them_all_as_they_are() -> None:
 
 
 def test_the_chinese_page_types_what_the_english_ones_type() -> None:
-    english = [block.text for name in ("boards.md", "gdb.md") for block in blocks(ROOT / "docs" / name)]
-    for block in blocks(ROOT / "docs" / "zh" / "board.md"):
-        assert block.text in english or "apt-get" in block.text, block.where
+    boards, gdb, chinese = (
+        [block.text for block in blocks(ROOT / "docs" / name)] for name in ("boards.md", "gdb.md", "zh/board.md")
+    )
+    assert [text for text in boards if text not in chinese] == []
+    assert [text for text in chinese if text not in (*boards, *gdb) and "apt-get" not in text] == []

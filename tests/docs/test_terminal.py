@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import SAMPLE
 from tests.docs.terminal import Terminal
 
 
@@ -35,5 +36,4 @@ def test_gdb_is_entered_and_left(terminal: Terminal) -> None:
 
 
 def test_the_view_is_left_when_it_has_drawn(terminal: Terminal) -> None:
-    sample = Path(__file__).parents[2] / "traces" / "samples" / "restored-prefix.steps"
-    assert terminal.type(f"stepscope view {sample}")[1] == 0
+    assert terminal.type(f"stepscope view {SAMPLE}")[1] == 0

@@ -82,6 +82,23 @@ def test_a_failed_request_is_said_and_has_no_times(tmp_path: Path) -> None:
     assert got.doubts == ["line 1: request 1 failed"]
 
 
+def test_lists_of_different_lengths_are_read_up_to_the_shortest(tmp_path: Path) -> None:
+    lists = {"input_lens": [10, 20], "output_lens": [4, 2], "ttfts": [0.1], "itls": [[0.02, 0.03, 0.04], [0.05]]}
+    got = imported(tmp_path, json.dumps(result(**lists)), "vllm")
+    assert [note["prompt_tokens"] for note in got.totals] == [10]
+    assert got.doubts == ["line 1: its lists are of different lengths: read up to the shortest"]
+
+
+def test_a_request_that_is_logged_with_its_ids_is_noted(tmp_path: Path) -> None:
+    line = (
+        "INFO 03-19 07:08:41 [logger.py:39] Received request cmpl-7f-0: prompt: 'a b', "
+        "params: SamplingParams(n=1), prompt_token_ids: [64, 317, 302], lora_request: None.\n"
+    )
+    got = imported(tmp_path, LOG + line, "vllm")
+    (request,) = got.notes("request")
+    assert some(request, seq_id=0, prompt_ids=[64, 317, 302], prompt_tokens=3, name="cmpl-7f-0")
+
+
 def test_a_result_of_means_stays_means(tmp_path: Path) -> None:
     got = imported(tmp_path, json.dumps(result(), indent=1), "vllm")
     assert (got.totals, got.notes("benchmark")[0]["completed"]) == ([], 2)
@@ -103,3 +120,6 @@ P99 TTFT (ms):                           inf
     (note,) = got.notes("benchmark")
     assert some(note, completed=2.0, duration=2.0, total_input_tokens=30.0, mean_ttft_ms=150.0, p99_ttft_ms=None)
     assert len(got.doubts) == 1
+    cut = imported(tmp_path, log[: log.index("P99")], "vllm")
+    assert some(cut.notes("benchmark")[0], completed=2.0, mean_ttft_ms=150.0)
+    assert not cut.table.complete

@@ -96,7 +96,8 @@ class Pages:
         begin, end = _life(requests, seq_id, number)
         low, high = max(first, begin), stop if end is None else min(stop, end)
         own = np.flatnonzero(sound & (rows["seq_id"] == seq_id)) + first
-        pieces = _pieces(rows, first, self._texts, own[(own >= low) & (own < high)])
+        spelled = _is_spelled(rows[sound])
+        pieces = _pieces(rows, first, self._texts, own[(own >= low) & (own < high)], spelled)
         before, selected, after = _whole_characters(
             [(n, p) for n, p in pieces if n < number],
             b"".join(p for n, p in pieces if n == number),
@@ -110,7 +111,7 @@ class Pages:
             after=after,
             clipped_before=clipped,
             clipped_after=high < (run_end if end is None else min(run_end, end)),
-            ids="text" not in (rows.dtype.names or ()),
+            ids=not spelled,
             lost=int((~sound[low - first : high - first]).sum()),
             seq_id=seq_id,
         )
@@ -132,14 +133,21 @@ def _life(requests: Requests, seq_id: int, number: int) -> tuple[int, int | None
     return begins[at - 1] if at else 0, begins[at] if at < len(begins) else None
 
 
-def _pieces(rows: Any, first: int, texts: Mapping[int, str], numbers: Any) -> list[tuple[int, bytes]]:
-    names = rows.dtype.names
+def _is_spelled(rows: Any) -> bool:
+    """Whether these steps have text: the field may be there and its producer never have filled it."""
+    if "text" not in (rows.dtype.names or ()):
+        return False
+    sampled = rows["token_id"] != ABSENT_I64
+    return not sampled.any() or bool((rows["text"] != b"").any())
+
+
+def _pieces(rows: Any, first: int, texts: Mapping[int, str], numbers: Any, spelled: bool) -> list[tuple[int, bytes]]:
     out = []
     for number in numbers.tolist():
         row = rows[number - first]
         if number in texts:
             piece = texts[number].encode("utf-8", "surrogateescape")
-        elif "text" in names:
+        elif spelled:
             piece = bytes(row["text"])
         else:
             token_id = int(row["token_id"])

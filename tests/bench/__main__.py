@@ -2,7 +2,7 @@
 
     python -m tests.bench [--peer PYTHON] [NAME ...]
 
-Without names everything is measured (some half an hour). Each name has a section of the table, and only the sections of
+Without names everything is measured (some 40 minutes). Each name has a section of the table, and only the sections of
 those that ran to their end are written anew. PYTHON is an interpreter that has torch and transformers.
 """
 

@@ -8,12 +8,10 @@ figures are repeated on the real C engine. `--quick` simulates a tenth.
 from __future__ import annotations
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -25,6 +23,7 @@ from scipy.signal import lfilter
 from inspector.record_set import record
 from tests.bench.bench_traces import make_trace
 from tests.bench.figures import tell
+from tests.bench.processes import measured
 from traces.diff import Diff, compare
 from traces.fields import REQUIRED, declaration
 from traces.run_columns import RunColumns
@@ -149,30 +148,12 @@ def large(folder: Path) -> None:
     paths = [folder / f"{side}.steps" for side in ("base", "new")]
     for path in paths:
         make_trace(path, 1_000_000, 4096)
-    command = [sys.executable, "-m", "inspector.cli", "diff", paths[0], "--against", paths[1]]
-    taken, spent = [], []
-    for _ in range(3):
-        began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        taken.append(time.perf_counter() - began)
-        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    peak = _peak_memory(list(map(str, paths)))
-    tell("two traces of 1,000,000 x 28: s (of processor time)",
-         f"{statistics.median(taken):.1f} ({statistics.median(spent):.1f})", "<= 5")  # fmt: skip
-    tell("  peak memory, MB", f"{peak:.0f}", "<= 1000")
+    costs = [measured("diff", paths[0], "--against", paths[1]) for _ in range(3)]
+    wall, cpu, memory = (statistics.median(column) for column in zip(*costs, strict=True))
+    tell("two traces of 1,000,000 x 28: s (of processor time)", f"{wall:.1f} ({cpu:.1f})", "<= 5")
+    tell("  peak memory, MB", f"{memory:.0f}", "<= 1000")
     for path in paths:
         path.unlink()
-
-
-def _peak_memory(paths: list[str]) -> float:
-    code = (
-        "import sys, resource, inspector.cli as c; sys.stdout = open('/dev/null', 'w'); "
-        "c.main(['diff', sys.argv[1], '--against', sys.argv[2]]); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, *paths], stderr=subprocess.PIPE, text=True, check=True)
-    return int(done.stderr.split()[-1]) / 1024
 
 
 # -- the C engine ------------------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.figures import tell
-from tests.gdb_scripts.serving import SYSROOT, gdbserver, need, qemu
+from tests.gdb_scripts.serving import SYSROOT, gdbserver, qemu
+from tests.programs import need
 
 ROOT = Path(__file__).parents[2]
 PINNED = ("taskset", "-c", "0")

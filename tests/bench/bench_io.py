@@ -6,16 +6,13 @@ lines, or of reading the same steps, measured in the same run; memory is the hig
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.bench.bench_traces import LAYERS, STEPS, make_trace, median_seconds
 from tests.bench.figures import tell
+from tests.bench.processes import Cost, measured
 from traces.table import Table
 
 MB = 100
@@ -76,10 +73,10 @@ def importing(folder: Path) -> None:
     log, out = folder / "a.log", folder / "a.steps"
     for name, lines in (("llama.cpp", llama_server), ("kestrel", kestrel_decode)):
         write(log, lines(), MB << 17)
-        less = run("import", name, str(log), "-o", str(out))
+        less = measured("import", name, str(log), "-o", str(out))
         write(log, lines(), MB << 20)
         plain = median_seconds(lambda: sum(1 for _ in open(log)), 3)  # noqa: SIM115
-        whole = run("import", name, str(log), "-o", str(out))
+        whole = measured("import", name, str(log), "-o", str(out))
         tell(f"import {name}, {MB} MB: s (a plain loop over its lines: {plain:.2f})", str(whole), "<= 20")
         tell_memory("an eighth of the log", less, whole)
 
@@ -91,14 +88,14 @@ def exporting(folder: Path) -> None:
     make_trace(small, STEPS // 8, 4096)
     name = f"{STEPS:,} x {LAYERS}"
     reading = median_seconds(lambda: read_all(trace), 3)
-    less = run("export", str(small), "--to", "parquet", "-o", str(folder / "few"))
-    whole = run("export", str(trace), "--to", "parquet", "-o", str(folder / "fleet"))
+    less = measured("export", str(small), "--to", "parquet", "-o", str(folder / "few"))
+    whole = measured("export", str(trace), "--to", "parquet", "-o", str(folder / "fleet"))
     tell(f"export {name} to parquet, s (reading and checking them: {reading:.2f})", str(whole), "<= 15")
     tell_memory("an eighth of the trace", less, whole)
     for target in ("csv", "chrome", "perfetto"):
         out = str(folder / f"a.{target}")
-        less = run("export", str(small), "--to", target, "-o", out, "--steps", ":2000")
-        whole = run("export", str(small), "--to", target, "-o", out, "--steps", ":18000")
+        less = measured("export", str(small), "--to", target, "-o", out, "--steps", ":2000")
+        whole = measured("export", str(small), "--to", target, "-o", out, "--steps", ":18000")
         tell(f"export to {target}: ms a step of the processor", f"{(whole.cpu - less.cpu) / 16:.2f}", "")
         tell_memory("2,000 steps", less, whole)
 
@@ -112,30 +109,6 @@ def read_all(path: Path) -> None:
     """Every step of a trace, read and its checksums checked."""
     for _ in Table(path).chunks():
         pass
-
-
-class Cost(NamedTuple):
-    """What one process took: seconds by the clock and of the processor, and its highest memory in MB."""
-
-    wall: float
-    cpu: float
-    memory: float
-
-    def __str__(self) -> str:
-        return f"{self.wall:.1f} ({self.cpu:.1f} of the processor)"
-
-
-def run(*words: str) -> Cost:
-    """One `stepscope` process."""
-    code = (
-        "import sys, time, inspector.cli as c; code = c.main(sys.argv[1:]); "
-        "peak = next(l for l in open('/proc/self/status') if 'VmHWM' in l).split()[1]; "
-        "print(time.process_time(), peak); sys.exit(code)"
-    )
-    began = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-    cpu, peak = done.stdout.split()[-2:]
-    return Cost(time.perf_counter() - began, float(cpu), int(peak) / 1024)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,7 @@ removed.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ import numpy as np
 
 from tests.bench.bench_tui import facts, many_frames, records
 from tests.bench.figures import tell
+from tests.bench.processes import measured
 from traces import frames
 from traces.table import Table
 from traces.writer import TraceWriter
@@ -66,19 +64,6 @@ def taking_turns(path: Path) -> None:
         file.write(frames.pack_json(frames.END, {"steps": SEQUENCES * EACH}))
 
 
-def measured(*words: str) -> tuple[float, float]:
-    """(seconds, MB at most) of one command."""
-    script = (
-        "import resource, subprocess, sys;"
-        "code = subprocess.run([sys.executable, '-m', 'inspector.cli', *sys.argv[1:]], stdout=subprocess.DEVNULL,"
-        " stderr=subprocess.DEVNULL).returncode;"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3)"
-    )
-    began = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
-    return time.perf_counter() - began, float(done.stdout)
-
-
 def verbs(name: str, path: Path) -> None:
     """Every verb that reads a whole trace."""
     at = str(path)
@@ -86,8 +71,8 @@ def verbs(name: str, path: Path) -> None:
     if path.stat().st_size < 500 << 20:
         commands.append(("export", at, "--to", "csv"))
     for words in commands:
-        seconds, memory = measured(*words)
-        tell(f"{name}: {words[0]}, s / MB", f"{seconds:.1f} / {memory:.0f}")
+        cost = measured(*words)
+        tell(f"{name}: {words[0]}, s / MB", f"{cost.wall:.1f} / {cost.memory:.0f}")
 
 
 def folder_of_many(folder: Path) -> None:
@@ -99,8 +84,8 @@ def folder_of_many(folder: Path) -> None:
     for number in range(1, TRACES):
         (many / f"{number}.steps").write_bytes(whole)
     for words in (("check", str(many)), ("stats", str(many)), ("diff", str(many), "--against", str(many))):
-        seconds, memory = measured(*words)
-        tell(f"{TRACES:,} traces of 500 steps: {words[0]}, s / MB a process", f"{seconds:.1f} / {memory:.0f}")
+        cost = measured(*words)
+        tell(f"{TRACES:,} traces of 500 steps: {words[0]}, s / MB a process", f"{cost.wall:.1f} / {cost.memory:.0f}")
 
 
 def day(path: Path) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from tests.bench.figures import tell
+from tests.bench.processes import measured
 from traces import frames
 from traces.fields import ABSENT_I64, REQUIRED, declaration
 from traces.table import Table
@@ -141,18 +142,8 @@ def reading(path: Path, per_frame: int) -> None:
     tell(f"{name}: check, s", f"{median_seconds(stepscope('check', str(path)), 3):.2f}", "<= 3")
     tell(f"{name}: view, first screen, s", f"{first_paint(path):.2f}", "<= 0.5")
     for verb in ("show --steps 0:40", "check", "stats"):
-        tell(f"{name}: {verb}, peak memory, MB", f"{peak_memory(verb.split(), path):.0f}", "<= 300")
-
-
-def peak_memory(words: list[str], path: Path) -> float:
-    """MB of the whole process; nothing of the file is mapped."""
-    code = (
-        "import sys, resource, inspector.cli as c; sys.stdout = open('/dev/null', 'w'); c.main(sys.argv[1:]); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
-    )
-    command = [sys.executable, "-c", code, words[0], str(path), *words[1:]]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
-    return int(done.stderr.split()[-1]) / 1024
+        first, *more = verb.split()
+        tell(f"{name}: {verb}, peak memory, MB", f"{measured(first, path, *more).memory:.0f}", "<= 300")
 
 
 def first_paint(path: Path) -> float:

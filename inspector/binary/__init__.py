@@ -30,6 +30,7 @@ from inspector.binary.elf import (
 from inspector.binary.lines import entry_of, file_of
 from inspector.binary.names import last, names_of, plain
 from inspector.binary.signatures import Signature, is_named, signature, takes
+from inspector.binary.symbols import path_of
 from inspector.binary.types import FunctionScope, Types
 
 __all__ = ["Binary", "BinaryError", "Damaged", "Function", "NoDebugInfo", "NotElf", "Parameter", "Stripped",
@@ -151,9 +152,9 @@ class Binary:
         return Function(name, qualified, address, file_of(die), line or 0, die)
 
     def functions_called(self, name: str) -> list[Function]:
-        """Emitted functions of that unqualified name."""
+        """Emitted functions of that unqualified name, instances of a template that has it among them."""
         with damage_is_said(self.path):
-            found = {f.address: f for f in self.named(name)}
+            found = {f.address: f for n in self._spellings(name) for f in self.named(n)}
             return [found[address] for address in sorted(found)]
 
     def is_known(self, name: str) -> bool:
@@ -278,33 +279,6 @@ def _expect_units(binary: Binary) -> None:
             f"keep the .dwo files, or pack them beside it: dwp -e {binary.path} -o {binary.path}.dwp"
         )
     raise NoDebugInfo(f"{binary.path}: its debug information is empty; compile with -g")
-
-
-_MANGLED = re.compile(r"_ZN?K?[0-9]")
-_RUST_HASH = re.compile(r"h[0-9a-f]{16}")
-"""The last part of a Rust symbol that is written as one of C++"""
-_SUFFIX = re.compile(r"\.(?:constprop|isra|part|cold|lto_priv|clone|llvm|localalias)\b.*")
-
-
-def path_of(symbol: str) -> str:
-    """The qualified name in a C++ symbol, without arguments; a C symbol as it is. Clones count as what they are of."""
-    symbol = _SUFFIX.sub("", symbol)
-    if not _MANGLED.match(symbol):
-        return symbol
-    nested = symbol.startswith("_ZN")
-    at = 3 if nested else 2
-    at += symbol[at : at + 1] == "K"
-    parts: list[str] = []
-    while (digits := re.match(r"[1-9][0-9]*", symbol[at:])) is not None:
-        at += len(digits.group())
-        length = int(digits.group())
-        parts.append(symbol[at : at + length])
-        at += length
-        if not nested:
-            break
-    if nested and _RUST_HASH.fullmatch(parts[-1] if parts else ""):
-        parts.pop()
-    return "::".join(p if p != "_GLOBAL__N_1" else "(anonymous namespace)" for p in parts) or symbol
 
 
 def _ends_with(path: str, end: str) -> bool:

@@ -7,10 +7,11 @@ from typing import Any
 
 from gdb_scripts import probe as probes
 from gdb_scripts.probe import Probe
-from inspector.binary import Binary, BinaryError, NoDebugInfo, open_binary, path_of
+from inspector.binary import Binary, BinaryError, NoDebugInfo, open_binary
 from inspector.binary.elf import Elf
 from inspector.binary.names import last
 from inspector.binary.probing import engine_facts, verified
+from inspector.binary.symbols import path_of
 
 
 def compare_binaries(base: str, new: str, probe: str | None = None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ PARTS = re.compile(
     r"image|audio|string|url|char",
     re.IGNORECASE,
 )
+OF_LIBRARY = re.compile(r"(?:std|core|alloc)::|__gnu_cxx::")
 LENGTHS = ("seq_len", "n_past", "kv_len", "cur_len", "past_len", "n_cached", "seq_length", "n_ctx_used", "context_len",
            "cur_pos", "position", "pos", "kv_pos", "length", "len")  # fmt: skip
 ROWS = ("cache_len", "cache_lens", "kv_len", "kv_lens", "kv_length", "layer_len", "cache_rows", "n_cached", "kv_used",
@@ -63,6 +64,8 @@ ASKED = {
 CONTAINERS = (("_M_impl._M_start", "_M_impl._M_finish - {0}_M_impl._M_start"), ("__begin_", "__end_ - {0}__begin_"),
               ("_M_ptr", "_M_extent._M_extent_value"), ("__data_", "__size_"), ("data_ptr", "length"))  # fmt: skip
 """Where the elements of a std::vector and a std::span are (libstdc++, libc++) and of a slice in Rust, and how many"""
+ARRAYS = ("_M_elems", "__elems_")
+"""The only member of a std::array"""
 INTO = re.compile(r"cfg|conf|param|cache|kv|model|mem|ctx|context|state|hyper|rt|run", re.IGNORECASE)
 
 _MOST_FUNCTIONS, _MOST_MEMBERS, _SECONDS = 300, 2000, 20.0
@@ -77,6 +80,12 @@ class Seen:
     name: str
     type: Type
     count: str = ""
+
+    @property
+    def word(self) -> str:
+        """The name as the words of this module are written: `m_seqLen`, `seq_len_` are seq_len."""
+        bare = re.sub(r"^(?:m_|_+)|_+$", "", self.name)
+        return bare if bare.isupper() else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", bare).lower()
 
 
 @dataclass
@@ -99,7 +108,8 @@ def candidates(binary: Binary) -> list[Candidate]:
         named = sorted(((_name_score(n), n) for n in binary.function_names() if _name_score(n)), reverse=True)
         found = []
         for score, name in named[:_MOST_FUNCTIONS]:
-            found += [_judged(binary, function, score) for function in binary.functions_called(name)]
+            own = [f for f in binary.functions_called(name) if not OF_LIBRARY.match(f.qualified)]
+            found += [_judged(binary, function, score) for function in own]
             if time.monotonic() > deadline:
                 break
     if not found:
@@ -177,7 +187,11 @@ def _members_of(holder: Type) -> dict[str, tuple[int, Type]]:
 
 
 def _contents(prefix: str, holder: Type) -> tuple[str, Type, str] | None:
-    """(first element, its pointer's type, how many) where the struct is a container."""
+    """(first element, its pointer's or array's type, how many) where the struct is a container."""
+    for name in ARRAYS:
+        elements = _members_of(holder).get(name, (0, Type("other", 0)))[1]
+        if elements.kind == "array" and _target(elements).size:
+            return prefix + name, elements, str(elements.size // _target(elements).size)
     for data, count in CONTAINERS:
         kind = holder
         for name in data.split("."):
@@ -206,7 +220,7 @@ def _first(seen: list[Seen], names: Iterable[str], fits: object = _is_count) -> 
     """The expression of the most trusted name, the shallowest where several have it."""
     assert callable(fits)
     for name in names:
-        hits = [s.expression for s in seen if s.name == name and fits(s.type)]
+        hits = [s.expression for s in seen if name in (s.name, s.word) and fits(s.type)]
         if hits:
             return min(hits, key=lambda e: e.count("->") + e.count("."))
     return None
@@ -310,7 +324,7 @@ def _timers(members: list[Seen]) -> list[tuple[str, str, str]]:
     for time_field, words in TIMERS.items():
         pattern = rf"(?:\w*_)?(?:t|ms|time|us|ns)_(?:{words})|(?:\w+_)?(?:{words})_(?:ms|t|time|us|ns|sec)"
         for seen in members:
-            if seen.type.kind == "float" and re.fullmatch(pattern, seen.name):
+            if seen.type.kind == "float" and re.fullmatch(pattern, seen.word):
                 out.append((f"accumulated.{time_field}", seen.expression, "does it add up? `scale` turns it into ms"))
                 break
     return out

@@ -96,9 +96,17 @@ def _at_commas(text: str) -> list[str]:
     return parts
 
 
+_WITH_PARENTHESES = {"\0": "(anonymous namespace)", "\1": "operator()"}
+
+
 def _hidden(name: str) -> str:
-    return name.replace("(anonymous namespace)", "\0")
+    """Without the parentheses that are part of a name."""
+    for sign, part in _WITH_PARENTHESES.items():
+        name = name.replace(part, sign)
+    return name
 
 
 def _shown(name: str) -> str:
-    return name.replace("\0", "(anonymous namespace)")
+    for sign, part in _WITH_PARENTHESES.items():
+        name = name.replace(sign, part)
+    return name

@@ -238,7 +238,7 @@ class FunctionScope(Scope):
             for unit in self._units_for(last(name)):
                 for die in names_of(unit).variables(prefix + name):
                     address = _static_address(die)
-                    if address is not None:
+                    if address is not None or die.has("location"):  # without an address, one that lies in pieces
                         yield Variable(name, self._types.convert(die.first_refer("type")), address)
 
     def _units_for(self, name: str) -> Iterator[Unit]:
@@ -252,7 +252,8 @@ class FunctionScope(Scope):
 
 
 def _static_address(die: Die) -> int | None:
-    """Where an object that is not in a frame lies. Raises Absent for a thread's own."""
+    """Where an object that is not in a frame lies; None where it is in one, or was taken apart and lies in pieces.
+    Raises Absent for a thread's own."""
     block = die.block("location")
     if not block:
         return None
@@ -261,7 +262,8 @@ def _static_address(die: Die) -> int | None:
     if block[0] == _OP_ADDR and len(block) == 1 + die.unit.address_size:
         return int.from_bytes(block[1:], "little")
     if block[0] in (_OP_ADDRX, _OP_GNU_ADDR_INDEX):
-        return die.unit.indexed_address(uleb(block, 1)[0])
+        index, end = uleb(block, 1)
+        return die.unit.indexed_address(index) if end == len(block) else None
     return None
 
 

@@ -22,8 +22,8 @@ from inspector.binary import (
     WrongMachine,
     damage_is_said,
     open_binary,
-    path_of,
 )
+from inspector.binary.symbols import path_of
 from tests.inspector.programs import CPP, C, told_by
 from tests.programs import compiled, need
 
@@ -215,6 +215,34 @@ def test_symbols_are_read_as_names() -> None:
     assert path_of("_ZN13llama_context14process_ubatchERK12llama_ubatch") == "llama_context::process_ubatch"
     assert path_of("_ZNK2ns1a3getEv") == "ns::a::get"
     assert path_of("_Z4evalP5state") == "eval"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),  # names as c++filt gives them
+    [
+        ("_ZL7forwardR3CtxPKii", "forward"),
+        ("_ZN12_GLOBAL__N_17forwardERK3CtxPKii", "(anonymous namespace)::forward"),
+        ("_Z7forwardIiET_R3CtxPKS0_i", "forward"),
+        ("_ZN2lm5ModelIfE7forwardESt4spanIKiLm18446744073709551615EE", "lm::Model::forward"),
+        ("_ZN1aIiE6EngineE", "a::Engine"),
+        ("_ZN12_GLOBAL__N_18tinyBLASILi16EDv16_fS1_fffE4gemmILi4ELi1ELi1EEEvlll.constprop.0",
+         "(anonymous namespace)::tinyBLAS::gemm"),
+        ("_ZN4ggml3cpu13tensor_traitsI10block_q1_0Ll4EL9ggml_type8EE15compute_forwardEP1pP1t",
+         "ggml::cpu::tensor_traits::compute_forward"),
+        ("_ZN4llvm3PtrINS_3fooELNS_4KindE2ELb1EE3runEv", "llvm::Ptr::run"),
+        ("_ZNK1a6EngineclEi", "a::Engine::operator()"),
+        ("_ZSt7forwardIRiEOT_RNSt16remove_referenceIS1_E4typeE",
+         "_ZSt7forwardIRiEOT_RNSt16remove_referenceIS1_E4typeE"),
+        # and some that no compiler writes
+        ("_ZN1fI1", "f"),
+        ("_ZN1aI" + "LN1b" * 10_000, "a"),
+        ("_ZN" + "9" * 10_000, "9" * 9_996),
+        ("_Z", "_Z"),
+        ("_ZNL", "_ZNL"),
+    ],
+)  # fmt: skip
+def test_template_arguments_are_left_out_of_a_symbols_name(symbol: str, name: str) -> None:
+    assert path_of(symbol) == name
 
 
 # -- what cannot be used -----------------------------------------------------------------------------------------------

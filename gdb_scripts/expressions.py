@@ -96,7 +96,7 @@ Node = Union[Number, Name, Register, Member, Index, Slice, Unary, Cast, DynamicC
 
 _NODES = (Number, Name, Register, Member, Index, Slice, Unary, Cast, DynamicCast, Binary)
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|\d+)|(?P<register>\$\w+)|(?P<name>[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)"
+    r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|[0-9]+)|(?P<register>\$\w+)|(?P<name>[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)"
     r"|(?P<op>->|::|[-+*&().\[\]:<>,]))"
 )
 _MAX_LENGTH = 1000

@@ -39,7 +39,8 @@ class Baseline:
                 self._finish[at] = value["finish"] or self._finish.get(at, 0)
                 self.steps += 1
             elif kind == "note" and value.get("kind") == "finish":
-                known = order.get((file_run, value.get("seq_id")))
+                seq_id = value.get("seq_id")
+                known = order.get((file_run, seq_id)) if isinstance(seq_id, int) else None
                 if known is not None:
                     self._finish[known] = FINISH.get(str(value.get("finish")), 0)
             elif kind == "damage" and value.steps:

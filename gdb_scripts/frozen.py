@@ -19,6 +19,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from gdb_scripts import expressions as ex
 from gdb_scripts import layout, probe
 from gdb_scripts.layout import Absent, Address, Arithmetic, Array, Checked, Const, Field, Gather, Load, Scope, Space
+from traces.frames import bounded_int
 
 FORMAT, VERSION = "stepscope-layout", 1
 _DEEPEST = 150
@@ -78,7 +79,7 @@ def load(path: str) -> Layout:
     """The frozen layout in a file. Raises probe.ProbeError."""
     try:
         with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+            data = json.load(file, parse_int=bounded_int)
     except OSError as error:
         raise probe.ProbeError("%s: cannot read: %s" % (path, error.strerror)) from None
     except (ValueError, RecursionError):
@@ -87,7 +88,7 @@ def load(path: str) -> Layout:
         raise probe.ProbeError("%s: is not a frozen layout; stepscope probe layout writes one" % path)
     if data.get("version") != VERSION:
         raise probe.ProbeError(
-            "%s: is of version %s, this stepscope reads %d; write it again with stepscope probe layout"
+            "%s: is of version %.40s, this stepscope reads %d; write it again with stepscope probe layout"
             % (path, json.dumps(data.get("version")), VERSION)
         )
     try:
@@ -114,7 +115,7 @@ def _read(path: str, data: Dict[str, Any]) -> Layout:
         str(data["build_id"]),
         str(data["machine"]),
         str(data["binary"]),
-        int(data["text"]),
+        _number(data["text"]),
         bool(data["relocated"]),
         bool(data["library"]),
         dict(data.get("engine") or {}),
@@ -128,9 +129,9 @@ def _read_hook(spec: probe.Probe, data: Dict[str, Any]) -> FrozenHook:
     return FrozenHook(
         hook,
         str(data["function"]),
-        int(data["address"]),
+        _number(data["address"]),
         str(data.get("file") or ""),
-        int(data.get("line") or 0),
+        _number(data.get("line") or 0),
         {named[name]: field_from(tree) for name, tree in data["fields"].items()},
         {named[name]: Absent(str(why), str(text)) for name, (why, text) in data["absent"].items()},
     )
@@ -164,7 +165,7 @@ def field_from(tree: Any, depth: int = 0) -> Any:
     """The field that as_json wrote. Raises ValueError, TypeError or IndexError for what it did not."""
     if depth > _DEEPEST:
         raise ValueError("nested too deeply")
-    if isinstance(tree, int):
+    if isinstance(tree, (int, float)):
         return Const(_number(tree))
     kind = tree[0]
     if kind == "load":
@@ -184,7 +185,7 @@ def field_from(tree: Any, depth: int = 0) -> Any:
         return Array(place, _number(offset), _width(size), _scalar(scalar), first, n, _stride(apart, _width(size)))
     if kind == "gather":
         return Gather(field_from(tree[1], depth + 1), _number(tree[2]), _width(tree[3]), _scalar(tree[4]))
-    raise ValueError("%r is no kind of field" % (kind,))
+    raise ValueError("%.40r is no kind of field" % (kind,))
 
 
 def _space_from(tree: Any, depth: int) -> Space:
@@ -195,19 +196,19 @@ def _space_from(tree: Any, depth: int) -> Space:
         return Space("static", _number(base))
     if kind == "variable" and str(base).startswith("$"):
         return Space("variable", str(base))
-    raise ValueError("%r is no place" % (tree,))
+    raise ValueError("%.40r is no place" % (tree,))
 
 
 def _number(value: Any) -> int:
-    if not -(2**63) <= int(value) < 2**64:
-        raise ValueError("a number beyond 64 bits")
-    return int(value)
+    if type(value) is not int or not -(2**63) <= value < 2**64:
+        raise ValueError("%.40r is no whole number of 64 bits" % (value,))
+    return value
 
 
 def _width(size: Any) -> int:
-    if size not in (1, 2, 4, 8):
+    if _number(size) not in (1, 2, 4, 8):
         raise ValueError("%r is no size of a number" % (size,))
-    return int(size)
+    return _number(size)
 
 
 def _stride(apart: List[Any], size: int) -> int:
@@ -215,14 +216,14 @@ def _stride(apart: List[Any], size: int) -> int:
     if not apart:
         return size
     (stride,) = apart
-    if not size <= int(stride) < 2**31:
+    if not size <= _number(stride) < 2**31:
         raise ValueError("%r is no distance of numbers of %d bytes" % (stride, size))
-    return int(stride)
+    return _number(stride)
 
 
 def _scalar(kind: Any) -> str:
     if kind not in _KINDS:
-        raise ValueError("%r is no kind of number" % (kind,))
+        raise ValueError("%.40r is no kind of number" % (kind,))
     return str(kind)
 
 

@@ -213,7 +213,7 @@ def test_a_gdb_without_python(tmp_path: Path) -> None:
 
 def test_facts_in_the_environment_that_are_no_json(tmp_path: Path, program: Path) -> None:
     trace = tmp_path / "run.steps"
-    for text in ("{", "[1, 2]", json.dumps({"build_id": 3}), ""):
+    for text in ("{", "[1, 2]", "[" * 20_000, json.dumps({"build_id": 3}), ""):
         environment = os.environ | {"STEPSCOPE_FACTS": text}
         words = ["gdb", "-batch", "-nx", "-ex", f"source {SCRIPTS}", "-ex", f"stepscope probe {tmp_path / 'p.ini'}"]
         words += ["-ex", f"stepscope record {trace}", "-ex", "run", str(program)]

@@ -378,6 +378,22 @@ def test_another_build_is_refused_in_one_line(tmp_path: Path, capsys: pytest.Cap
     assert "exited normally" in done.stdout, "the program runs as without us"
 
 
+def test_a_struct_that_the_compiler_took_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its first part's address is not its own: what lies behind it there is another variable."""
+    source = Path(__file__).parents[1] / "gdb_scripts" / "programs" / "apart_O2.s"
+    program, spec = tmp_path / "apart", tmp_path / "apart.ini"
+    subprocess.run(["gcc", "-o", str(program), str(source)], check=True)
+    spec.write_text("[probe]\n[forward]\nfunction = forward\nn_tokens = n\nseq_before = state.len\n")
+    code, out, _ = stepscope(capsys, "probe", "verify", program, spec)
+    assert code == 0
+    assert ["seq_before", "state.len", "int32", "state"] in [line.split() for line in out.splitlines()]
+    _, _, said = frozen_for(capsys, program, spec, strip=False)
+    assert "[forward] seq_before stays absent: state is not an argument" in said
+    path = tmp_path / "run.steps"
+    gdb([f"stepscope probe {spec}", f"stepscope record {path}", "run"], program)
+    assert steps_of(path, "seq_before") == [(0,), (3,), (4,)]
+
+
 def test_a_program_without_a_build_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = compiled(tmp_path, ARGUMENTS, "-g", "-Wl,--build-id=none")
     spec = tmp_path / "p.ini"
@@ -413,6 +429,37 @@ def test_a_damaged_layout_is_one_line(sound: dict[str, Any], data: st.DataObject
         frozen.load(str(path))
     except probe.ProbeError as error:
         assert "\n" not in str(error)
+
+
+def numbers_of(tree: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where in a layout whole numbers stand."""
+    if isinstance(tree, int) and not isinstance(tree, bool):
+        return [place]
+    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [found for key, part in inner for found in numbers_of(part, (*place, key))]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "9" * 400, "-" + "9" * 400, "9" * 5000, "1.5", "true"])
+def test_a_number_of_a_layout_that_no_register_holds(sound: dict[str, Any], number: str) -> None:
+    path = sound["folder"] / "odd.json"
+    places = numbers_of(json.loads(sound["text"]))
+    assert ("text",) in places
+    assert ("hooks", 0, "address") in places
+    assert len(places) > 20
+    for place in places:
+        data = json.loads(sound["text"])
+        holder = data
+        for key in place[:-1]:
+            holder = holder[key]
+        holder[place[-1]] = "HERE"
+        path.write_text(json.dumps(data).replace('"HERE"', number))
+        if place == ("version",) and number == "true":
+            continue  # as Python has it, 1
+        with pytest.raises(probe.ProbeError) as failed:
+            frozen.load(str(path))
+        assert str(failed.value).startswith(str(path))
+        assert "write it again with stepscope probe layout" in str(failed.value)
+        assert len(str(failed.value)) < len(str(path)) + 150
 
 
 def test_a_layout_of_a_hook_that_its_spec_does_not_have(sound: dict[str, Any]) -> None:

@@ -232,10 +232,11 @@ class OffCommand(_Command):
 class BatchCommand(_Command):
     """Run the program unattended, then leave gdb: stepscope batch run|continue.
 
-    gdb's exit code is 1 after a stop by break-on or follow, or where the run ended earlier than the one followed; 2
-    where a stepscope command was refused (the program is not run then), the program cannot be run, or the recording
-    ended before it, as on a full disk; 3 where the probe saw no step, or nothing that break-on asks for could be
-    judged; 4 where a field of the probe had no value at any hit; else 0, whatever the program's own was.
+    gdb's exit code is 1 after a stop by break-on or follow, where the run ended earlier than the one followed, or
+    where a signal stopped or ended the program; 2 where a stepscope command was refused (the program is not run then),
+    the program cannot be run, or the recording ended before it, as on a full disk; 3 where the probe saw no step, or
+    nothing that break-on asks for could be judged; 4 where a field of the probe had no value at any hit; else 0,
+    whatever the program's own was.
     """
 
     def do(self, words: List[str]) -> None:

@@ -25,7 +25,8 @@ class Hit(NamedTuple):
     clock of time.monotonic_ns (None where there is no clock).
 
     slot, outputs: see probe.Hook.conditions. forward_id: the same for all hits of one forward; last: no other hit of
-    that forward follows. skipped: a warm-up; nothing else of it counts.
+    that forward follows. skipped: a warm-up; nothing else of it counts. thread: what tells the thread from others, None
+    where nothing does.
     """
 
     hook: Hook
@@ -40,6 +41,7 @@ class Hit(NamedTuple):
     forward_id: Optional[int] = None
     last: bool = True
     skipped: bool = False
+    thread: Optional[int] = None
 
 
 class _Part:

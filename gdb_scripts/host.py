@@ -126,6 +126,26 @@ def thread() -> int:
     return int(selected.global_num) if selected is not None else 0
 
 
+_THREAD_POINTERS = {"x86_64": "$fs_base", "aarch64": "$tpidr"}
+
+
+def thread_pointer() -> str:
+    """The register that is different in each thread, empty where this target does not show one."""
+    register = _THREAD_POINTERS.get(machine(), "")
+    try:
+        return register if register and int(gdb.parse_and_eval(register)) else ""
+    except (gdb.error, TypeError):
+        return ""
+
+
+def register(name: str) -> Optional[int]:
+    """What a register holds, None where it cannot be read."""
+    try:
+        return _register(name)
+    except (gdb.error, TypeError):
+        return None
+
+
 def machine() -> str:
     """The program's processor, not the debugger's: x86_64, aarch64 ..."""
     name = str(gdb.selected_inferior().architecture().name())
@@ -242,8 +262,8 @@ def _members(kind: Any) -> Dict[str, Tuple[int, Type]]:
 
 
 def is_elsewhere(pc: int, hook: Hook) -> bool:
-    """Whether a hook's function was inlined into another one at this place: its arguments may be anything. gdb skips
-    inlined frames at its own breakpoints, so the frame does not tell."""
+    """Whether a hook's function was inlined into another one at this place: its arguments may be anything. The frame
+    does not tell: gdb skips inlined ones at its own breakpoints, and stops in those that a function begins with."""
     functions = _functions_at(pc)
     if not functions:
         return False
@@ -270,6 +290,16 @@ def _functions_at(pc: int) -> List[Any]:
     return found
 
 
+def reads_c() -> bool:
+    """Whether gdb takes expressions in C here, or in C++: at a stop in Rust it reads Rust, with casts of its own."""
+    return re.search(r"\bc(\+\+)?\"", execute("show language")) is not None
+
+
+def is_inlined_into(pc: int) -> bool:
+    """Whether the code at an address is of a function that was inlined there: gdb's own expressions are about that."""
+    return len(_functions_at(pc)) > 1
+
+
 class GdbScope(Scope):
     """What names mean inside a function. Raises Absent(NO_SYMBOL)."""
 
@@ -285,13 +315,14 @@ class GdbScope(Scope):
         symbol = self._symbol(name)
         if symbol is None or symbol.type is None:
             raise Absent(NO_SYMBOL, "no symbol %s here" % name)
-        if symbol.needs_frame:
+        try:
+            address = None if symbol.needs_frame else symbol.value().address
+        except gdb.error as error:
+            raise Absent(NO_SYMBOL, "%s has no address: %s" % (name, error)) from None
+        if address is None:  # of a frame, or a static one that the compiler took apart
             self.symbols[name] = symbol
             return Variable(name, convert(symbol.type))
-        try:
-            return Variable(name, convert(symbol.type), int(symbol.value().address))
-        except (gdb.error, TypeError) as error:
-            raise Absent(NO_SYMBOL, "%s has no address: %s" % (name, error)) from None
+        return Variable(name, convert(symbol.type), int(address))
 
     def _symbol(self, name: str) -> Any:
         block = self._block
@@ -334,9 +365,13 @@ class Here:
 
     @property
     def frame(self) -> Any:
-        """The innermost frame."""
+        """The frame of the function that was called. What it begins with may be another one that was inlined there:
+        gdb counts that as a frame, with variables of its own."""
         if self._frame is None:
-            self._frame = gdb.newest_frame()
+            frame = gdb.newest_frame()
+            while frame.type() == gdb.INLINE_FRAME:
+                frame = frame.older()
+            self._frame = frame
         return self._frame
 
     @property
@@ -347,10 +382,6 @@ class Here:
     def is_real_call(self) -> bool:
         """Whether a hit is the function's own entry: a PLT stub has no function."""
         return self.frame.function() is not None
-
-    def is_inlined(self) -> bool:
-        """Whether the function was inlined here: its arguments may be anything."""
-        return bool(self.frame.type() == gdb.INLINE_FRAME)
 
 
 def is_told_again(here: Here) -> bool:
@@ -392,6 +423,12 @@ def in_registers(here: Here, symbols: Dict[str, Any]) -> Dict[str, str]:
         if register is not None and name in symbols and name not in found:
             found[name] = register.group(1)
     return {name: register for name, register in found.items() if _holds(here, symbols[name], register)}
+
+
+def at_frame_base(pc: int) -> Set[str]:
+    """Which variables lie at a distance from the register that is the frame's base, as clang keeps them without
+    optimisation: gdb 13 makes tracepoints collect that register instead, or fails."""
+    return set(re.findall(r"Symbol (\w+) is a variable at frame base reg", execute("info scope *%d" % pc)))
 
 
 def _holds(here: Here, symbol: Any, register: str) -> bool:

@@ -12,13 +12,13 @@ from gdb_scripts.backends.frozen import FrozenBackend
 from gdb_scripts.backends.stop import StopBackend
 from gdb_scripts.backends.tracepoint import DEFAULT_MB, TracepointBackend
 from gdb_scripts.follow import Baseline
-from gdb_scripts.hits import Hit
+from gdb_scripts.hits import Hit, Values
 from gdb_scripts.layout import Absent
 from gdb_scripts.replay import Replay
 from gdb_scripts.session import Closed, Session
 from traces.check import RuleResult
 from traces.context import PREFILL
-from traces.fields import ABSENT_I64, FINISH_NAMES, PHASE_NAMES
+from traces.fields import ABSENT_I64, FIELDS, FINISH_NAMES, PHASE_NAMES
 from traces.frames import MAGIC
 from traces.rules import RULES
 
@@ -44,9 +44,8 @@ class Microscope:
         self._described: Optional[Session] = None
         self._pid = 0
         self._image: Any = None
-        self._thread = 0
-        self._told_threads = False
         self._read: Set[str] = set()
+        self._met: Set[str] = set()
 
     def use(self, name: str) -> None:
         """Choose a probe and set its hooks."""
@@ -55,6 +54,7 @@ class Microscope:
         self.off()
         self.probe, self._layout = chosen, layout
         self._read.clear()
+        self._met.clear()
         self.session = Session(self.probe, None, _run_facts())
         self._start()
 
@@ -86,6 +86,8 @@ class Microscope:
 
     def program_ended(self, code: Optional[int]) -> None:
         """The program exited by itself, or was ended by a signal (no code); or gdb let go of it, as at `detach`."""
+        if code is None and host.was_killed():
+            self.outcome = max(self.outcome, STOPPED)
         word = "ended" if code is not None or host.was_killed() else "was left"
         if self.backend is not None:
             self.backend.ended()
@@ -93,7 +95,7 @@ class Microscope:
             self._process_over(self.session, is_whole=code == 0, word=word)
             if not self.session.steps:
                 host.say("stepscope: the program %s and probe %s saw no step" % (word, self.session.probe.name))
-        self._pid = self._thread = 0  # what comes next is another process, and this one's end is told
+        self._pid = 0  # what comes next is another process, and this one's end is told
 
     def gdb_ends(self) -> None:
         """The user leaves gdb; what is still running is left or killed."""
@@ -107,9 +109,13 @@ class Microscope:
             self._tell_problems(session)
 
     def answer(self) -> int:
-        """End it, and what a batch ends with: what was never seen is no pass."""
-        session = self.session
+        """End it, and what a batch ends with: what was never seen is no pass, nor a program that did not come to its
+        end."""
+        session, is_cut_short = self.session, host.pid() != 0 and not self._stopped
         self.gdb_ends()
+        if is_cut_short and self.outcome == FINE:
+            host.say("stepscope: the program was stopped before its end, by no rule: a signal, or a breakpoint")
+            self.outcome = STOPPED
         if self.outcome == FINE and session is not None:
             judged = judging(session, self.break_on)
             if not session.steps or (self.break_on and not any(result.passed for result in judged.values())):
@@ -121,9 +127,11 @@ class Microscope:
         return self.outcome
 
     def _unread(self, session: Session) -> List[str]:
-        """Fields that the probe names and no hit had: told when they were met, which a batch's reader may not see."""
+        """Fields that the probe names and no hit had, or only as garbage: told when they were met, which a batch's
+        reader may not see."""
         told = {name.partition(".")[2] for _, name in self.backend.told_missing} if self.backend is not None else set()
-        return sorted(told - self._read - set(session.facts))
+        named = {name for hook in session.probe.hooks for name in (*hook.reads, *hook.after)} | set(session.probe.facts)
+        return sorted(((told | self._met) - self._read - set(session.facts)) | (session.never_sound & named))
 
     def _process_over(self, session: Session, is_whole: bool, word: str = "ended") -> None:
         """The end of one process; what is asked of the steps is answered for it, unless it stands where they stopped
@@ -213,11 +221,10 @@ class Microscope:
             self._image = None
         self._pid = pid
         self._image = self._image or host.image()
-        if "seq_id" not in hit.values and not hit.hook.conditions:
-            self._expect_one_thread(session)
         if self._described is not session and hit.hook.event == "forward":
             self._describe(session)
-        self._read.update(hit.values, hit.after)
+        self._read.update(_with_value(hit.values), _with_value(hit.after))
+        self._met.update(hit.values, hit.after)
         if hit.missing and self.backend is not None:
             group = {name: ("reads." if name in hit.hook.reads else "after.") + name for name in hit.missing}
             self.backend.tell_missing(hit.hook, {group[name]: absent for name, absent in hit.missing.items()})
@@ -232,16 +239,6 @@ class Microscope:
         file, source = identity.hook_of(self.probe, self._layout)
         session.about(identity.engine_of(file, host.build_ids().get(file, ""), self._layout), source)
         self._described = session
-
-    def _expect_one_thread(self, session: Session) -> None:
-        """Without a seq_id, steps of several threads cannot be told apart: nothing is concluded across a switch."""
-        thread = host.thread()
-        if self._thread and thread != self._thread:
-            if not self._told_threads:
-                host.say("stepscope: several threads step and the probe reads no seq_id: rules across them are unknown")
-                self._told_threads = True
-            session.gap("another thread stepped")
-        self._thread = thread
 
     def _look_at(self, closed: List[Closed]) -> bool:
         """Whether to stop the program because of the steps that were closed; says why, on a line of its own whatever
@@ -264,6 +261,11 @@ class Microscope:
         if stop:
             self.outcome = max(self.outcome, STOPPED)
         return stop
+
+
+def _with_value(values: Values) -> List[str]:
+    """The fields that were read: rows of no layer at all are none, as where the number of layers is misread."""
+    return [n for n, value in values.items() if value != () or n not in FIELDS or FIELDS[n].per_layer == "no"]
 
 
 def judging(session: Session, chosen: Set[str]) -> Dict[str, RuleResult]:

@@ -180,7 +180,7 @@ class _Parser(configparser.ConfigParser):
 def _misspelt(error: configparser.Error, lines: List[str]) -> str:
     """What is wrong with the text of a probe's file, and in which line."""
     if isinstance(error, configparser.MissingSectionHeaderError):
-        return "line %d: %r stands before the first [section]" % (error.lineno, error.line.strip())
+        return "line %d: %.60r stands before the first [section]" % (error.lineno, error.line.strip())
     if isinstance(error, configparser.DuplicateOptionError):
         return "line %d: [%s] has %s twice" % (error.lineno or 0, error.section, error.option)
     if isinstance(error, configparser.DuplicateSectionError):
@@ -189,7 +189,7 @@ def _misspelt(error: configparser.Error, lines: List[str]) -> str:
         )  # fmt: skip
     if isinstance(error, configparser.ParsingError):
         number = error.errors[0][0]
-        return "line %d: %r is no KEY = VALUE" % (number, lines[number - 1].strip())
+        return "line %d: %.60r is no KEY = VALUE" % (number, lines[number - 1].strip())
     return str(error).replace("\n", " ")
 
 
@@ -214,7 +214,7 @@ class _Section:
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            raise self.error(key, "%r is not a number" % self.words[key])
+            raise self.error(key, "%.60r is not a number" % self.words[key])
         return number
 
     def expect(self, known: Any) -> None:
@@ -260,7 +260,7 @@ def _layers(head: _Section) -> Any:
         elif len(parts) == 1 and parts[0] in ("full", "recurrent", "none"):
             out.append({"kind": parts[0]})
         else:
-            raise head.error("layers", "%r is not full, recurrent, none, window SIZE [SLACK] or shared OWNER" % layer)
+            raise head.error("layers", "%.60r is not full, recurrent, none, window SIZE [SLACK], shared OWNER" % layer)
     return out
 
 
@@ -343,7 +343,8 @@ def written(probe: Probe, hook: Hook, name: str) -> Tuple[str, str, str]:
 
 
 _GROUP = re.compile(r"<[^<>()]*>|\([^<>()]*\)( const)?")
-_FUNCTION = re.compile(r"(::)?~?[A-Za-z_][\w$.]*(::~?[A-Za-z_][\w$.]*)*")
+_PART = r"(?:~?[A-Za-z_][\w$.]*|\{impl#[0-9]+\})"  # the latter: a trait's functions in Rust
+_FUNCTION = re.compile(r"(::)?%s(::%s)*" % (_PART, _PART))
 _OPERATOR = re.compile(r"(^|::)operator *(\(\)|\[\]|->\*?|[-+*/%^&|~!=<>,]+|new|delete)")
 
 
@@ -361,7 +362,7 @@ def _expect_place(section: _Section) -> None:
     elif len(name) > _LONGEST_NAME or not _FUNCTION.fullmatch(plain_name(name)):
         raise section.error("function", "%.60r is not the name of a function, nor a /regex/" % name)
     if re.search(r"[\"'\s]|^-", file):
-        raise section.error("file", "%r is not a source file's name" % file)
+        raise section.error("file", "%.60r is not a source file's name" % file)
 
 
 def _pattern(function: str) -> Optional[str]:
@@ -398,6 +399,6 @@ def _codes(section: _Section, key: str, field: str) -> Dict[int, str]:
     for pair in section.words[key].split(","):
         parts: Tuple[str, ...] = tuple(pair.split())
         if len(parts) != 2 or not re.fullmatch(r"-?[0-9]{1,18}", parts[0]) or parts[1] not in names:
-            raise section.error(key, "%r is not a number and one of %s" % (pair.strip(), ", ".join(names)))
+            raise section.error(key, "%.60r is not a number and one of %s" % (pair.strip(), ", ".join(names)))
         out[int(parts[0])] = parts[1]
     return out

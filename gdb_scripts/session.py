@@ -74,10 +74,13 @@ class Session:
         self._sequence = self._base = 0
         self._slots = Slots()
         self._last_fed: Optional[int] = None
+        self._thread: Optional[int] = None
+        self._told_threads = False
         self._prompts: Dict[int, Values] = {}
         self._decoding: Set[int] = set()
         self._started = False
         self._told: Dict[str, str] = {}
+        self._garbage: Dict[str, bool] = {}  # what was left out, and whether a record ever held a value of it
         self._start_ns = time.monotonic_ns()
         self._events = {
             "forward": self._forward,
@@ -92,12 +95,19 @@ class Session:
         return self._checker.report
 
     @property
+    def never_sound(self) -> Set[str]:
+        """Fields and facts of which the program gave nothing but garbage."""
+        return {name for name, was_held in self._garbage.items() if not was_held}
+
+    @property
     def has_stopped_recording(self) -> bool:
         """Whether a trace was asked for and is written no more, as on a full disk."""
         return self._started and self.path is not None and self._writer is None
 
     def hit(self, hit: Hit) -> List[Closed]:
         """Take in what a hook read; the steps that it closed, in order."""
+        if hit.thread is not None and "seq_id" not in hit.values and not hit.hook.conditions:
+            self._expect_one_thread(hit.thread)
         if hit.skipped:
             return self._skip()
         for name, absent in hit.missing.items():
@@ -115,6 +125,15 @@ class Session:
         self._close_all()  # nobody saw how these ended
         self._note({"kind": "gap", "why": why})
 
+    def _expect_one_thread(self, thread: int) -> None:
+        """Without a seq_id, steps of several threads cannot be told apart: nothing is concluded across a switch."""
+        if self._thread is not None and thread != self._thread:
+            if not self._told_threads:
+                self.remarks.append("several threads step and no seq_id is read: rules across them are unknown")
+                self._told_threads = True
+            self.gap("another thread stepped")
+        self._thread = thread
+
     def program_ended(self, finish: Optional[str] = None) -> List[Closed]:
         """The program is over, or was left: nothing will close what is open. finish: "abort" or "error" where the
         sequences did not end by themselves."""
@@ -128,6 +147,7 @@ class Session:
         self._sequence = self._base = max(self._checker.sequences, default=-1) + 1
         self._slots.forget()
         self._decoding.clear()
+        self._thread = None
         return closed
 
     def close(self) -> None:
@@ -291,6 +311,8 @@ class Session:
                 self._writer.append(packed)
             except TraceError as error:
                 self._stop_recording(str(error))
+        for name in self._garbage:
+            self._garbage[name] |= self._holds(record, name)
         closed = Closed(self.steps, record, self._checker.step(record))
         self.steps += 1
         self.last = closed
@@ -335,8 +357,12 @@ class Session:
 
     def _leave_out(self, name: str, problem: str) -> None:
         """A number that the program gave and no record can hold."""
+        self._garbage.setdefault(name, self.last is not None and self._holds(self.last.record, name))
         if self._tell_absent(name, Absent(UNREADABLE, problem)):
             self.remarks.append("%s: %s" % (name, problem))
+
+    def _holds(self, record: Dict[str, Any], name: str) -> bool:
+        return name in record and record[name] != self._absent[name]
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ the hit that was looked at.
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Set
+from typing import Dict, List, NamedTuple, Sequence, Set
 
 from gdb_scripts import layout
 from gdb_scripts.layout import NO_SYMBOL, Absent
@@ -42,14 +42,17 @@ def collection(
     references: Dict[str, str],
     in_registers: Set[str],
     prefix: str,
+    also: Sequence[str] = (),
 ) -> Collection:
     """The actions for a plan, arrays as long as they are in `memory`.
 
     scalars: variables that are numbers or pointers. references: C++ references, and the register that each lies in,
     empty where it lies in memory. in_registers: structs that lie there, in parts. prefix: of the trace state
-    variables' names. Raises Absent for what cannot be collected.
+    variables' names. also: registers that are wanted besides. Raises Absent for what cannot be collected.
     """
     writer = _Writer(scalars, references, in_registers, prefix)
+    for register in also:
+        writer.base(layout.Space("variable", register))
     found, _ = plan.read(memory)
     blocks: List[str] = []
     for space, ranges in plan.blocks.items():

@@ -4,7 +4,7 @@
     gdb -nx -batch -x hooks.gdb -ex run --args PROGRAM ARGS > run.log
     stepscope import gdb run.log --probe native -o run.steps
 
-Each hook prints one line, `stepscope [forward] seq_id=0 token_id=64 ... cache_before={26, 26, 26}`, wherever it lands
+Each hook prints one line, `stepscope [forward] thread=1 token_id=64 ... cache_before={26, 26, 26}`, wherever it lands
 in the program's own output. A field behind a null pointer is left out. A gdb without Python cannot catch an error: an
 expression that does not resolve, or a pointer that is garbage, stops the program with gdb's message.
 """
@@ -30,6 +30,8 @@ _SETTINGS = (
     "print repeats 0",
     "print address off",
 )
+_CASTS_AS_IN_C = "set language c++"
+"""At a stop in a Rust function gdb reads Rust, in which a cast is written otherwise"""
 _LINE = re.compile(r"stepscope \[([^\]]+)\]((?: [\w.]+=(?:\{[^}]*\}|[^\s{]+))*)")
 _PAIR = re.compile(r" ([\w.]+)=(\{[^}]*\}|[^\s{]+)")
 _ENDED = re.compile(r"\[Inferior \d+ \(process \d+\) exited (normally|with code)")
@@ -43,6 +45,8 @@ def script(probe: Probe) -> str:
     """The commands for gdb. Raises ProbeError for what plain gdb cannot read."""
     lines = ["# stepscope: hooks of the probe %s, for a gdb without Python" % probe.name]
     lines += ["set " + setting for setting in _SETTINGS]
+    if any("::" in hook.function for hook in probe.hooks):
+        lines += [_CASTS_AS_IN_C]
     lines += ["set $stepscope_facts = 0"]
     for hook in probe.hooks:
         lines += ["", *_hook_lines(probe, hook)]
@@ -69,6 +73,8 @@ def _printed(probe: Probe, hook: Hook, heading: str, wanted: Dict[str, ex.Node])
     """One line of output with those of the wanted fields (as group.field) that no null pointer keeps from being read.
     Raises ProbeError."""
     lines = ['printf "stepscope [%s]"' % heading]
+    if heading != "facts":
+        lines += ['printf " thread=%d", $_thread']
     for name, node in wanted.items():
         group, _, field = name.partition(".")
         key = field if group in ("reads", "facts") else name
@@ -189,13 +195,15 @@ def _hit(hook: Hook, values: Dict[str, Any], facts: Dict[str, Any]) -> Hit:
             groups[group][field] = value
         elif group in ("reads", "after"):
             missing[field] = Absent(UNREADABLE, "it was not printed: a null pointer, or a length out of range")
+    thread = values.get("thread")
+    thread = thread if isinstance(thread, int) else None
     if groups["when"].get("skip"):
-        return Hit(hook, {}, {}, {}, {}, {}, None, skipped=True)
+        return Hit(hook, {}, {}, {}, {}, {}, None, skipped=True, thread=thread)
     if groups["when"].get("timed") == 0:
         groups["sums"] = {}
         off = Absent(NOT_MEASURED, "the engine's timers are switched off")
         missing.update(dict.fromkeys(hook.accumulators, off))
-    return Hit(hook, groups["reads"], groups["after"], groups["sums"], missing, facts, None)
+    return Hit(hook, groups["reads"], groups["after"], groups["sums"], missing, facts, None, thread=thread)
 
 
 def _fitting(field: str, node: ex.Node, value: Any) -> Any:

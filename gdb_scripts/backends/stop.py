@@ -191,7 +191,7 @@ class StopBackend:
         stop = False
         for hit in found:
             self._facts_read = self._facts_read or (with_facts and not hit.skipped)
-            stop = self._on_hit(hit) or stop
+            stop = self._on_hit(hit._replace(thread=self._thread())) or stop
         self.hits += 1
         self._charge((time.monotonic_ns() - began_ns) / 1e9, resolved_before=known)
         return stop
@@ -213,7 +213,7 @@ class StopBackend:
         """What to read at a place that was not seen before: nothing where it is no call of the function's own."""
         plans = _Plans(None, host.GdbMemory({}), {}, {})
         if self._is_call(here):
-            if here.is_inlined() or self._is_inlined(hook, here):
+            if host.is_elsewhere(here.pc, hook):
                 self._error("%s was inlined here: hits of it are left out" % hook.function)
                 self._lost("%s was inlined" % hook.function)
                 return plans
@@ -233,9 +233,9 @@ class StopBackend:
         """Whether a hit is a call of a hook's function; a PLT stub is none."""
         return here.is_real_call()
 
-    def _is_inlined(self, hook: Hook, here: host.Here) -> bool:
-        """Whether the hook's function has no frame of its own at this place."""
-        return host.is_elsewhere(here.pc, hook)
+    def _thread(self) -> Optional[int]:
+        """What tells the thread that stopped from others."""
+        return host.thread() or None
 
     def _scope(self, hook: Hook, pc: int) -> Any:
         """What the hook's expressions are about; by its `symbols` a hit's memory is read."""

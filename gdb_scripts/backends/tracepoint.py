@@ -66,6 +66,7 @@ class TracepointBackend(StopBackend):
         self._refused: Set[str] = set()
         self._never: Set[str] = set()
         self._is_tracing = False
+        self._pointer = ""
         self._began_ns = 0
         self._end: Optional[host.Stop] = None
         self.frames = 0
@@ -103,6 +104,12 @@ class TracepointBackend(StopBackend):
 
     # -- hits --------------------------------------------------------------------------------------------------------
 
+    def _thread(self) -> Optional[int]:
+        """As a frame tells it: gdb's own numbers of threads are not in the buffer."""
+        if not self._pointer:
+            self._pointer = host.thread_pointer()
+        return host.register(self._pointer) if self._pointer else super()._thread()
+
     def _hit(self, hook: Hook, here: host.Here, stop_: host.Stop) -> bool:
         self._read_buffer()
         try:
@@ -127,14 +134,14 @@ class TracepointBackend(StopBackend):
         try:
             if breakpoint_ is None:
                 raise Absent(layout.NO_SYMBOL, "%s is in several places" % hook.function)
-            if "slot" in hook.conditions:
-                raise Absent(layout.NO_SYMBOL, "a forward that feeds several sequences is looked at one by one")
+            self._expect_told_in_c(hook, here.pc, set(plans.symbols))
             memory = host.GdbMemory(plans.symbols).at(here)
             references = {n: plans.registers.get(n, "") for n in host.of_kinds(plans.symbols, "reference")}
             scalars = host.of_kinds(plans.symbols, "int", "uint", "bool", "pointer")
             structs = host.structs_in_registers(plans.symbols, here)
             prefix = "stepscope_%d_" % len(self._traced)
-            wanted = collection(plans.reads.plan, memory, scalars, references, structs, prefix)
+            also = [self._pointer] if self._pointer else []
+            wanted = collection(plans.reads.plan, memory, scalars, references, structs, prefix, also)
             number = self._set_tracepoint(here.pc, wanted)
         except Absent as problem:
             self._never.add(hook.section)
@@ -149,6 +156,22 @@ class TracepointBackend(StopBackend):
             "stepscope: %s is collected by tracepoint %d from here on, %d MB%s; steps appear when a request is over"
             % (hook.function, number, self._size_mb, ", circular" if self._circular else "")
         )
+
+    def _expect_told_in_c(self, hook: Hook, pc: int, names: Set[str]) -> None:
+        """Raises Absent where a hook cannot be put into the expressions of a tracepoint: gdb is not to find it out at a
+        stop, since after an error there it lets the program run no further."""
+        why = ""
+        misread = sorted(host.at_frame_base(pc) & names)
+        if "slot" in hook.conditions:
+            why = "a forward that feeds several sequences is looked at one by one"
+        elif not host.reads_c():
+            why = "tracepoints are told in C, which gdb does not read in %s" % hook.function
+        elif host.is_inlined_into(pc):
+            why = "%s begins with a function that was inlined" % hook.function
+        elif misread:
+            why = "%s lies at the frame's base, where gdb misreads it" % misread[0]
+        if why:
+            raise Absent(layout.NO_SYMBOL, why)
 
     def _set_tracepoint(self, pc: int, wanted: Collection) -> int:
         """Raises Absent where the target or this gdb cannot."""
@@ -253,8 +276,9 @@ class TracepointBackend(StopBackend):
             if file.start_us is not None and stamp in found.variables:
                 t_ns += max(found.variables[stamp] - file.start_us, 0) * 1000
             memory = FrameMemory(found, where[found.tracepoint], traced.collection.by_address)
+            thread = found.variables.get(where[found.tracepoint].get(self._pointer, 0))
             for hit in traced.reads.hits(memory, t_ns, with_facts=False):
-                self._on_hit(hit)
+                self._on_hit(hit._replace(thread=thread))
             self.hits += 1
             self.frames += 1
         if damaged and not file.was_full:  # the last frame of a full buffer is cut off

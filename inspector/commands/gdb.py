@@ -15,11 +15,11 @@ from inspector.cli import UNUSABLE, UsageError
 
 HELP = "start gdb on an engine with the scripts loaded"
 EPILOG = """\
-exit codes: with --batch 1 after a stop by --break-on or --follow, or where the run ends earlier than the followed
-one; 2 where something was refused (the program is not run then) or the recording ended before the program, as on a
-full disk; 3 where the probe saw no step, or nothing that --break-on asks for could be judged; 4 where a field of the
-probe had no value at any hit (misspelt, optimized out); else 0, whatever the program's own was. Without --batch gdb's
-own; 2 where gdb cannot be started
+exit codes: with --batch 1 after a stop by --break-on or --follow, where the run ends earlier than the followed one, or
+where a signal stops or ends the program; 2 where something was refused (the program is not run then) or the recording
+ended before the program, as on a full disk; 3 where the probe saw no step, or nothing that --break-on asks for could be
+judged; 4 where a field of the probe had no value at any hit (misspelt, optimized out, garbage); else 0, whatever the
+program's own was. Without --batch gdb's own; 2 where gdb cannot be started
 
 examples:
   stepscope gdb --probe native --record run.steps -- ./engine MODEL --ids 1,2,3

@@ -131,6 +131,8 @@ def _import_gdb(log: str, probe: str, out: str) -> int:
         session = convert(lines, spec, partial)
         if session.problems:
             raise UsageError(session.problems[0])
+        for remark in session.remarks:
+            tell(f"{probe}: {remark}")
         if not session.steps:
             raise UsageError(
                 f"{name_of(log)}: holds no line of a [forward] hook; it has to be what gdb printed with the commands "

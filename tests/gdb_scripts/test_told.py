@@ -14,6 +14,7 @@ from tests.gdb_scripts.running import gdb
 from tests.programs import compiled, need
 from tests.reading import steps
 from traces.columnar import check_table
+from traces.frames import NOTE, pack
 from traces.table import Table
 
 # words: how many tokens after the prompt, then how it ends
@@ -197,6 +198,7 @@ struct engine {
     __attribute__((noipa)) int forward(std::string &s) const { return (int)s.size(); }
 };
 }
+namespace ns { struct functor { int len; __attribute__((noipa)) int operator()(int n) { return len += n; } }; }
 namespace { __attribute__((noipa)) int local(int n) { return n; } }
 int main()
 {
@@ -206,7 +208,8 @@ int main()
     std::string s = "ab";
     int tokens[1] = {0};
     long sum = e.forward(3) + e.forward(ns::batch{1}, tokens) + e.forward(s) + longs.forward(5) + ints.forward(6);
-    return sum + local(7) == 0;
+    ns::functor functor{0};
+    return sum + local(7) + functor(8) == 0;
 }
 """
 E_ = "ns::engine::forward"
@@ -230,6 +233,9 @@ E_ = "ns::engine::forward"
         ("local", []),
         ("/model<.*>::forward$/", [5, 6]),
         ("/local/", [7]),
+        ("ns::functor::operator()", [8]),
+        ("ns::functor::operator()(int)", [8]),
+        ("ns::functor::operator()(long)", []),
     ],
 )
 def test_a_cpp_name_means_the_same_in_gdb_and_in_verify(
@@ -313,6 +319,17 @@ def test_what_a_batch_ends_with(tmp_path: Path, spec: Path, commands: list[str],
     assert ("exited" in done.stdout) == (code == 0 or "stepscope record /dev/full" in commands)
 
 
+@pytest.mark.parametrize("commands", [[], ["stepscope break-on any"]])
+@pytest.mark.parametrize("ending", ["raise(SIGSEGV)", "raise(SIGUSR1)", "raise(SIGKILL)"])
+def test_a_batch_ends_with_1_where_a_signal_stops_or_ends_the_program(
+    tmp_path: Path, spec: Path, commands: list[str], ending: str
+) -> None:
+    program = compiled(tmp_path, ENGINE.replace("raise(SIGSEGV)", ending), "-g", "-O1")
+    done = gdb([f"stepscope probe {spec}", *commands, "stepscope batch run"], program, ["4", "-1"])
+    assert "Program " in done.stdout
+    assert done.returncode == 1
+
+
 @pytest.mark.parametrize(
     ("was", "now", "commands"),
     [
@@ -353,6 +370,34 @@ def test_a_batch_ends_with_4_where_a_field_was_never_read(
     assert done.returncode == 4
     assert told(done.stdout)[-1] == f"{spec}: {UNREAD}{unread}"
     assert Table(tmp_path / "a.steps").complete
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "unread"),
+    [
+        ("= st->seq_len", "= $pc", "seq_before"),
+        ("= n\n", "= n\nafter.write_pos = $pc\n", "write_pos"),
+        ("full\n", "full\nvocab_size = st->cache_len[:2]\n", "vocab_size"),
+        ("= st->cfg.n_layers\n[", "= $pc\n[", "n_layers"),
+        ("[:st->cfg.n_layers]", "[:n - n]", "cache_before"),  # rows of no layer
+    ],
+)
+def test_garbage_is_no_value(tmp_path: Path, spec: Path, was: str, now: str, unread: str) -> None:
+    assert was in SPEC
+    spec.write_text(SPEC.replace(was, now, 1))
+    done = gdb([f"stepscope probe {spec}", "stepscope batch run"], compiled(tmp_path, ENGINE, "-g", "-O1"))
+    assert done.returncode == 4
+    assert told(done.stdout)[-1] == f"{spec}: {UNREAD}{unread}"
+
+
+@pytest.mark.parametrize("token", [9, 10])  # the prompt's, and the next
+def test_garbage_once_among_values_was_read(tmp_path: Path, spec: Path, token: int) -> None:
+    spec.write_text(SPEC.replace("= n\n", "= n\nafter.write_pos = st->pos\n"))
+    late = ENGINE.replace("double *rms; }", "long pos; }")
+    late = late.replace("st->seq_len += n", f"st->pos = token == {token} ? 1L << 40 : 3;\n    st->seq_len += n")
+    done = gdb([f"stepscope probe {spec}", "stepscope batch run"], compiled(tmp_path, late, "-g", "-O1"))
+    assert told(done.stdout)[-1].startswith(f"{spec}: write_pos: I32 does not hold 1099511627776")
+    assert done.returncode == 0
 
 
 def test_a_pointer_that_is_null_at_first_was_read(tmp_path: Path, spec: Path) -> None:
@@ -398,6 +443,16 @@ def test_a_good_run_that_is_no_good(tmp_path: Path, spec: Path, good: Path) -> N
         assert done.returncode == 2
         assert done.stderr.startswith(f"{tmp_path / name}: ")
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("seq_id", ["[1]", "{}", "null", '"0"', "9" * 400])
+def test_a_good_run_with_notes_about_no_sequence(tmp_path: Path, spec: Path, good: Path, seq_id: str) -> None:
+    whole = good.read_bytes()
+    end = whole.rindex(b"STEP")
+    note = f'{{"kind":"finish","seq_id":{seq_id},"finish":"eos"}}'.encode()
+    (tmp_path / "odd.steps").write_bytes(whole[:end] + pack(NOTE, 1, note) + whole[end:])
+    commands = [f"stepscope probe {spec}", f"stepscope follow {tmp_path / 'odd.steps'}", "stepscope batch run"]
+    assert gdb(commands, tmp_path / "program", ["4"]).returncode == 0
 
 
 def test_a_run_without_a_step_is_not_the_good_one(tmp_path: Path, spec: Path, good: Path) -> None:

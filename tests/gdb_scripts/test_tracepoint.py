@@ -341,7 +341,7 @@ cache_before = this->rows._M_impl._M_start[:this->rows._M_impl._M_finish - this-
     [
         ("-O0", "copy", ""),
         ("-O2 -fno-inline", "batch", ""),
-        ("-O2", "batch", "batch is a reference that lies in memory"),
+        ("-O2", "batch", "Engine::forward begins with a function that was inlined"),
         ("-O0", "batch", "batch is a reference that lies in memory"),
     ],
 )
@@ -379,3 +379,43 @@ def test_a_struct_in_registers_is_left_to_stops_and_the_run_goes_on(tmp_path: Pa
     )
     assert "backend stop: tokens lies in registers" in out
     assert [(s["n_tokens"], s["seq_before"]) for s in steps(path)] == [(3, 0), (1, 3), (1, 4), (1, 5), (1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("apart_O0.s", "backend stop: n lies at the frame's base, where gdb misreads it"),
+        ("apart_O2.s", "backend stop: state lies in registers"),
+    ],
+)
+def test_what_clang_keeps_elsewhere_is_left_to_stops(tmp_path: Path, source: str, refused: str) -> None:
+    """gdb 13 makes a tracepoint collect the frame's base in place of what lies at a distance from it."""
+    program, probe, path = compiled(tmp_path, PROGRAMS / source, "-g"), tmp_path / "p.ini", tmp_path / "run.steps"
+    probe.write_text(
+        "[probe]\nname = apart\n[forward]\nfunction = forward\ntoken_id = token\nn_tokens = n\n"
+        "seq_before = state.len\ncache_before = state.rows[:3]\n"
+    )
+    out = through_gdbserver(
+        program, [], "stepscope backend tracepoint", f"stepscope probe {probe}", f"stepscope record {path}", "continue"
+    )
+    assert refused in out
+    # by hand: (11 + 3) % 50 = 14, then (14 + 4) % 50 = 18
+    names = ("token_id", "n_tokens", "seq_before", "cache_before")
+    rows = [(None, 3, 0, [0] * 3), (14, 1, 3, [3] * 3), (18, 1, 4, [4] * 3)]
+    assert [tuple(step[name] for name in names) for step in steps(path)[1:]] == rows[1:]
+    assert steps(path)[0]["cache_before"] == [0] * 3
+
+
+def test_rust_is_left_to_stops(tmp_path: Path) -> None:
+    """A tracepoint is told in C; a command that gdb does not understand inside a hit would end `continue` early."""
+    program, probe, path = (
+        compiled(tmp_path, PROGRAMS / "slices.s", "-g"),
+        tmp_path / "p.ini",
+        tmp_path / "a.steps",
+    )
+    probe.write_text("[probe]\n[forward]\nfunction = slices::Engine::forward\nseq_before = self->n_past\n")
+    out = through_gdbserver(
+        program, [], "stepscope backend tracepoint", f"stepscope probe {probe}", f"stepscope record {path}", "continue"
+    )
+    assert "backend stop: tracepoints are told in C, which gdb does not read in slices::Engine::forward" in out
+    assert [step["seq_before"] for step in steps(path)] == [0, 3, 4, 5, 6]

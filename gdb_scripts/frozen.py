@@ -23,6 +23,7 @@ from traces.frames import bounded_int
 
 FORMAT, VERSION = "stepscope-layout", 1
 _DEEPEST = 150
+_LONGEST_FILE = 16 << 20
 _KINDS = ("int", "uint", "bool", "float", "pointer")
 
 
@@ -77,11 +78,9 @@ def is_layout(name: str) -> bool:
 
 def load(path: str) -> Layout:
     """The frozen layout in a file. Raises probe.ProbeError."""
+    text = probe.text_of(path, _LONGEST_FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file, parse_int=bounded_int)
-    except OSError as error:
-        raise probe.ProbeError("%s: cannot read: %s" % (path, error.strerror)) from None
+        data = json.loads(text, parse_int=bounded_int)
     except (ValueError, RecursionError):
         raise probe.ProbeError("%s: is not JSON; stepscope probe layout writes such a file" % path) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:

@@ -22,6 +22,7 @@ import configparser
 import math
 import os
 import re
+import stat
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from gdb_scripts import expressions as ex
@@ -37,6 +38,7 @@ _CONDITIONS = ("skip", "timed", "slot", "outputs")
 MOST_ELEMENTS = 1 << 20
 """What a cap can allow: gdb takes the memory for a block before it knows whether it can be read."""
 _LONGEST_NAME = 1000
+MOST_BYTES = 1 << 20
 SLOT = "slot"
 """`$slot` in an expression is the slot whose record is being read, where one forward feeds several."""
 _SEEN_AT = {
@@ -131,9 +133,20 @@ def shipped() -> List[str]:
 def load(name: str) -> Probe:
     """The probe of that name or path. Raises ProbeError."""
     path = find(name)
+    return read(text_of(path, MOST_BYTES), path)
+
+
+def text_of(path: str, most: int) -> str:
+    """The text of a file of at most that many bytes. Raises ProbeError."""
     try:
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):  # opening a pipe would wait for a writer
+            what = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+            raise ProbeError("%s: cannot read: it is %s" % (path, what))
+        if found.st_size > most:
+            raise ProbeError("%s: cannot read: it has more than %d bytes; is it another file?" % (path, most))
         with open(path, encoding="utf-8") as file:
-            return read(file.read(), path)
+            return file.read(most)
     except OSError as error:
         raise ProbeError("%s: cannot read: %s" % (path, error.strerror)) from None
     except UnicodeDecodeError as error:

@@ -237,12 +237,15 @@ def _mapped(path: str) -> mmap.mmap:
         file = open(path, "rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise BinaryError(f"{path}: cannot read: {error.strerror}") from None
-    with file:
-        start = file.read(20)
-        if start[:4] != b"\x7fELF":
-            what = "is empty" if not start else "a script; give the program it starts" if start[:2] == b"#!" else ""
-            raise NotElf(f"{path}: is not an ELF program or library{': ' * bool(what)}{what}")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        with file:
+            start = file.read(20)
+            if start[:4] != b"\x7fELF":
+                what = "is empty" if not start else "a script; give the program it starts" if start[:2] == b"#!" else ""
+                raise NotElf(f"{path}: is not an ELF program or library{': ' * bool(what)}{what}")
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise BinaryError(f"{path}: cannot read: {error.strerror}") from None
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from gdb_scripts.layout import (
     Space,
     plan,
 )
-from gdb_scripts.probe import Hook, Probe, expressions_of, written
+from gdb_scripts.probe import MOST_BYTES, Hook, Probe, expressions_of, text_of, written
 from inspector.binary import Binary, BinaryError, Function, WrongMachine, damage_is_said
 from inspector.binary.abi import arguments_of, machines
 from inspector.binary.names import last
@@ -171,8 +171,7 @@ def freeze(binary: Binary, probe: Probe) -> dict[str, Any]:
                  for f in binary.functions(hook.function, hook.file)]  # fmt: skip
     if not any(h["section"].split()[0] == "forward" for h in hooks):
         raise BinaryError(f"{binary.path}: {_why_not_found(binary, probe.hooks_for('forward')[0])}")
-    with open(probe.path, encoding="utf-8") as file:
-        text = file.read()
+    text = text_of(probe.path, MOST_BYTES)
     return {
         "format": frozen.FORMAT,
         "version": frozen.VERSION,

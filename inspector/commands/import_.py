@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import re
 import shutil
@@ -120,15 +119,15 @@ def _import_pattern(args: argparse.Namespace, out: str) -> Imported:
 def _import_gdb(log: str, probe: str, out: str) -> int:
     from gdb_scripts.backends.plain import convert
     from gdb_scripts.probe import ProbeError, load
-    from traces.importers.log import name_of
+    from traces.importers.log import name_of, opened
     from traces.replacing import replacing
 
     try:
         spec = load(probe)
     except ProbeError as error:
         raise UsageError(str(error)) from None
-    with _lines(log) as lines, replacing(out) as partial:
-        session = convert(lines, spec, partial)
+    with opened(log) as source, replacing(out) as partial:
+        session = convert(_lines(source, name_of(log)), spec, partial)
         if session.problems:
             raise UsageError(session.problems[0])
         for remark in session.remarks:
@@ -141,11 +140,16 @@ def _import_gdb(log: str, probe: str, out: str) -> int:
     return session.steps
 
 
-def _lines(log: str) -> TextIO:
-    """The program's own output is among them: anything may come."""
-    if log == "-":
-        return io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
-    return open(log, encoding="utf-8", errors="replace")
+def _lines(source: TextIO, name: str) -> Iterator[str]:
+    """The program's own output is among them: anything may come, also no end of a line."""
+    from traces.importers.log import MAX_LINE
+    from traces.writer import TraceError
+
+    try:
+        while line := source.readline(MAX_LINE):
+            yield line
+    except OSError as error:
+        raise TraceError(f"{name}: cannot read: {error.strerror}") from None
 
 
 @contextmanager

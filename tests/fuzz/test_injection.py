@@ -189,13 +189,18 @@ def test_a_module_of_the_current_folder_is_not_taken_for_pythons(tmp_path: Path)
 
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
+    pipe, layout = tmp_path / "pipe", tmp_path / "pipe.layout.json"
     os.mkfifo(pipe)
+    os.mkfifo(layout)
     for words in (
         ["probe", "draft", pipe],
         ["run", pipe, "-p", "x"],
         ["floor", pipe],
         ["diff", pipe, "--against", pipe],
+        ["probe", "plain", pipe],
+        ["gdb", "--probe", pipe],
+        ["gdb", "--probe", layout],
+        ["import", "gdb", pipe, "--probe", "native"],
     ):
         outcome = run(*words)
         behaves(outcome, "pipe")

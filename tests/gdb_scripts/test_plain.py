@@ -261,9 +261,9 @@ def test_from_standard_input(tmp_path: Path) -> None:
     [
         (["import", "gdb", "run.log"], "--probe P"),
         (["import", "jsonl", "run.log", "--probe", "native"], "--probe P"),
-        (["import", "gdb", "/no/such.log", "--probe", "native"], "/no/such.log: No such file"),
+        (["import", "gdb", "/no/such.log", "--probe", "native"], "/no/such.log: cannot read: No such file"),
         (["import", "gdb", "/dev/null", "--probe", "nosuch"], "no probe 'nosuch'"),
-        (["import", "gdb", "/dev/null", "--probe", "native"], "/dev/null: holds no line of a [forward] hook"),
+        (["import", "gdb", "/dev/null", "--probe", "native"], "/dev/null: not a regular file; pipe it in"),
         (["import", "gdb", str(ROOT / "README.md"), "--probe", "native"], "holds no line of a [forward] hook"),
         (["probe", "plain", "nosuch"], "no probe 'nosuch'"),
         (["probe", "plain", "llama_cpp"], "slot: several sequences a forward need a gdb with Python"),

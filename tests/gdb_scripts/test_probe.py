@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gdb_scripts import probe
+from gdb_scripts import frozen, probe
 from gdb_scripts.expressions import parse
 
 GOOD = """
@@ -135,3 +135,12 @@ def test_the_example_of_the_guide_is_a_probe() -> None:
     read = probe.read(example, "guide.ini")
     assert [hook.event for hook in read.hooks] == ["forward", "finish", "request"]
     assert read.layers == "full"
+
+
+@pytest.mark.parametrize("name", ["p.ini", "p.layout.json"])
+def test_a_large_file_of_something_else_is_not_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)  # a hole: it takes no room
+    with pytest.raises(probe.ProbeError, match=r"cannot read: it has more than [0-9]+ bytes; is it another file\?"):
+        frozen.load(str(path)) if frozen.is_layout(name) else probe.load(str(path))

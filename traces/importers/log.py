@@ -136,13 +136,13 @@ def opened(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise TraceError(f"{name_of(path)}: not a regular file; pipe it in: … | stepscope import FORMAT -")
-        source = open(path, "rb")  # noqa: SIM115 - closed below
+        source = as_text(open(path, "rb"))  # noqa: SIM115 - closed below
     except OSError as error:
         raise TraceError(f"{name_of(path)}: cannot read: {error.strerror}") from None
     except ValueError as error:  # a name with a NUL byte
         raise TraceError(f"{name_of(path)}: cannot read: {error}") from None
     with source:
-        yield as_text(source)
+        yield source
 
 
 def as_text(source: Any) -> TextIO:

@@ -38,6 +38,8 @@ def _is_json_lines(path: str) -> bool:
             return file.read(4).removeprefix(b"\xef\xbb\xbf")[:1] == b"{"
     except OSError as error:
         raise TraceError(f"{path}: cannot read: {error.strerror}") from None
+    except ValueError:  # a NUL byte, half a surrogate pair: from a file that names others
+        raise TraceError(f"{path}: cannot read: no file has such a name") from None
 
 
 def state_of(table: Table) -> list[str]:

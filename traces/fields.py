@@ -156,8 +156,10 @@ def columns(declared: Any) -> List[Column]:
     Raises FieldError for anything that is not a list of [name, dtype] or [name, dtype, [n]] with known dtypes and
     distinct names, or whose record would exceed MAX_RECORD_BYTES.
     """
-    if not isinstance(declared, (list, tuple)) or not declared:
+    if not declared:
         raise FieldError("the run declares no fields")
+    if not isinstance(declared, (list, tuple)):
+        raise FieldError("the run's fields are not a list of [name, dtype]")
     found: List[Column] = []
     seen = set()
     for entry in declared:

@@ -62,6 +62,19 @@ def test_changed_safetensors_headers(folder: Path) -> None:
     explore(ends_well)
 
 
+def test_changed_shards(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    index = {"metadata": {"total_size": 1}, "weight_map": {"model.norm.weight": "model-1.safetensors"}}
+
+    @settings(FUZZ, max_examples=20)
+    @given(changed_json(index), st.sampled_from(VERBS[1:]))
+    def ends_well(changed: object, verb: str) -> None:
+        (folder / "model.safetensors.index.json").write_bytes(json_text(changed))
+        behaves(run(*verb.format(model=folder).split()), "changed-model")
+
+    explore(ends_well)
+
+
 def test_changed_gguf_headers(tmp_path: Path) -> None:
     whole = (DEMO_MODEL / "tokenizer.json").read_text()
     metadata = {"tokenizer.huggingface.json": whole, "general.alignment": 32}

@@ -173,6 +173,13 @@ def test_a_set_is_interleaved_and_keeps_its_order(levels: Path) -> None:
     assert sorted(p.name for p in levels.iterdir()) == sorted([*(r["trace"] for r in index["runs"]), "set.json"])
 
 
+@pytest.mark.parametrize("name", ["\0", "\ud83d", "x" * 5000])
+def test_a_set_that_names_what_no_file_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    runs = [{"side": side, "trace": name, "seconds": 1.0} for side in ("base", "new")]
+    (tmp_path / "set.json").write_text(json.dumps({"format": "stepscope-set", "version": 1, "runs": runs}))
+    assert f"{tmp_path}/" in fails(capsys, "diff", tmp_path)
+
+
 def test_one_side_alone_and_folders_as_sides(tmp_path: Path, run: Run) -> None:
     script = tmp_path / "engine.py"
     script.write_text(

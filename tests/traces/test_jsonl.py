@@ -108,6 +108,8 @@ def test_large_ids_stay_exact(tmp_path: Path) -> None:
         ([RUN, END, STEP], "line 3: something follows the end note"),
         ([RUN, {"note": "x"}], "line 2: a note is an object with a kind"),
         ([{**RUN, "fields": [["phase", "U9"]]}, STEP], "line 1: field phase has dtype 'U9'"),
+        ([{**RUN, "fields": 7}, STEP], "line 1: the run's fields are not a list"),
+        ([RUN, STEP, END, {**RUN, "fields": True}, STEP], "line 4: the run's fields are not a list"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line_and_nothing_is_left(

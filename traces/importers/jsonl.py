@@ -125,7 +125,7 @@ def _kind(value: dict[str, Any]) -> str:
 
 def _survey(path: str | os.PathLike[str], name: str) -> list[_Run]:
     """Learn every run's record. Raises TraceError for anything the second reading could stumble over but values."""
-    runs: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    runs: list[tuple[int, dict[str, Any], dict[str, Any]]] = []
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise TraceError(f"{name}: not a regular file; pipe it in: … | stepscope import jsonl -")
@@ -133,14 +133,14 @@ def _survey(path: str | os.PathLike[str], name: str) -> list[_Run]:
             for number, kind, value in _lines(source, name):
                 if kind == "run":
                     _check_run(value, number, name)
-                    runs.append((value, {}))
+                    runs.append((number, value, {}))
                 elif kind == "step":
-                    _learn(runs[-1][1], value, number, name)
+                    _learn(runs[-1][2], value, number, name)
     except OSError as error:
         raise TraceError(f"{name}: cannot read: {error.strerror}") from None
     if not runs:
         raise TraceError(f"{name}: the file is empty")
-    return [_described(facts, seen, name) for facts, seen in runs]
+    return [_described(facts, seen, f"{name}: line {number}") for number, facts, seen in runs]
 
 
 def _check_run(run: dict[str, Any], number: int, name: str) -> None:
@@ -180,10 +180,11 @@ def _value_kind(value: Any) -> tuple[str, int]:
     return ("float", 0) if isinstance(value, float) else ("str", 0) if isinstance(value, str) else ("other", 0)
 
 
-def _described(facts: dict[str, Any], seen: dict[str, Any], name: str) -> _Run:
-    declared = list(facts.get("fields") or [])
+def _described(facts: dict[str, Any], seen: dict[str, Any], place: str) -> _Run:
+    said = facts.get("fields")
     try:
-        known = {c.name for c in fields.columns(declared)} if declared else set()
+        known = {c.name for c in fields.columns(said)} if said else set()
+        declared = list(said or [])
         words = set()
         for key in [*fields.REQUIRED, *seen]:
             if key in known:
@@ -197,9 +198,9 @@ def _described(facts: dict[str, Any], seen: dict[str, Any], name: str) -> _Run:
             else:
                 declared.append([key, "F64" if kind == "float" else "I64", *([[length]] if length else [])])
     except FieldError as error:
-        raise TraceError(f"{name}: line 1: {error}") from None
+        raise TraceError(f"{place}: {error}") from None
     try:
         fields.columns(declared)
     except FieldError as error:
-        raise TraceError(f"{name}: what its lines hold makes no record: {error}") from None
+        raise TraceError(f"{place}: what the lines of this run hold makes no record: {error}") from None
     return _Run({**facts, "fields": declared}, frozenset(words))

@@ -12,6 +12,8 @@ from traces.exporters.timeline import Slice, TimedStep, shown, timed_steps, titl
 from traces.table import Run, Table
 
 _SEQUENCE = 1
+_LAST_NS = 2**64 - 1
+"""A trace may claim times that the format has no number for: they are drawn at the end of it"""
 
 
 def write(table: Table, out: IO[bytes], first: int = 0, stop: int | None = None) -> int:
@@ -36,7 +38,7 @@ class _Tracks:
 
     def __init__(self, builder: Any, number: int, run: Run) -> None:
         self._builder = builder
-        self._base = (number + 1) << 32
+        self._base = (number + 1) << 40  # room for four tracks of any 32-bit seq_id
         self._known: set[int] = set()
         packet = builder.create_packet()
         packet.trusted_packet_sequence_id = _SEQUENCE
@@ -74,7 +76,7 @@ class _Tracks:
 
     def _event(self, track: int, at: int) -> Any:
         packet = self._builder.create_packet()
-        packet.timestamp = at
+        packet.timestamp = min(at, _LAST_NS)
         packet.trusted_packet_sequence_id = _SEQUENCE
         packet.track_event.track_uuid = track
         return packet
@@ -91,7 +93,7 @@ class _Tracks:
                 note.string_value = _utf8(str(value))
 
     def _track(self, seq_id: int) -> int:
-        uuid = self._base + (seq_id + 2) * 4
+        uuid = self._base + (seq_id % 2**32 + 1) * 4
         if uuid not in self._known:
             self._describe(uuid, f"seq {seq_id}")
         return uuid

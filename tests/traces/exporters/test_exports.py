@@ -304,3 +304,21 @@ def test_runs_of_different_fields_share_a_table(tmp_path: Path) -> None:
     assert (second["run"], second["total_ms"], second["margin"], second["cache_len.1"]) == ("1", "", "2.0", "4")
     assert parquet.write(Table(tmp_path / "a.steps"), str(tmp_path / "fleet")) == 2
     assert len([name for _, _, names in os.walk(tmp_path / "fleet") for name in names]) == 2
+
+
+def test_perfetto_takes_any_seq_id_and_any_time(tmp_path: Path) -> None:
+    ids = [-(2**31), -3, 0, 1, 2**30, 2**31 - 1]
+    run = {"fields": declaration([*REQUIRED, "t_ns", "total_ms"])}
+    with TraceWriter(tmp_path / "a.steps", run) as writer:
+        for again in range(2):
+            if again:
+                writer.start_run(run)
+            for seq_id in ids:
+                writer.step(phase="decode", seq_id=seq_id, n_tokens=1, seq_len=5, cache_len=5, t_ns=2**64 - 2,
+                            total_ms=3e38)  # fmt: skip
+    out = io.BytesIO()
+    assert perfetto.write(Table(tmp_path / "a.steps"), out) == 2 * len(ids)
+    packets = read_perfetto(out.getvalue()).packet
+    tracks = [p.track_descriptor.uuid for p in packets if p.HasField("track_descriptor")]
+    assert len(tracks) == len(set(tracks)) == 2 * (1 + 3 * len(ids))  # a run's own; a sequence's and its two counters
+    assert max(p.timestamp for p in packets) == 2**64 - 1

@@ -130,7 +130,10 @@ class Report:
 
 _MISSING: Dict[str, Callable[[Any], Any]] = {
     "layers": lambda s: not s.facts.layers_known,
+    "phase": lambda s: not s.phase_known,
     "request": lambda s: not s.has_request,
+    "n_reused in it": lambda s: s.has_request and s.n_reused < 0,
+    "n_reused in it (first step)": lambda s: s.first and s.has_request and s.n_reused < 0,
     "prompt_tokens and n_reused in it": lambda s: s.has_request and (s.prompt_tokens < 0 or s.n_reused < 0),
     "kv.capacity": lambda s: s.facts.capacity < 0,
     "model.vocab_size": lambda s: s.facts.vocab_size < 0,
@@ -139,8 +142,16 @@ _MISSING: Dict[str, Callable[[Any], Any]] = {
     "no gap": lambda s: s.gap or s.gapped,
     "cache_len": lambda s: s.cache_first < 0,
     "cache_len in every layer": lambda s: s.cache_unseen > 0,
-    "previous seq_len": lambda s: not s.first and s.prev_len < 0,
-    "previous cache_len": lambda s: not s.first and s.prev_first < 0 and s.before_first < 0,
+    "cache_len in every window layer": lambda s: any(group.unseen for group in s.windows),
+    "cache_len in every recurrent or shared layer": lambda s: s.recurrent_unseen or s.shared_unseen,
+    "seq_len in the naive loop": lambda s: s.facts.naive and s.seq_len < 0,
+    "previous seq_len": lambda s: s.prev_len < 0 and (not s.first or s.shifts > 0),
+    "previous cache_len": lambda s: s.old_rows < 0,
+    "previous cache_len of the sequence": lambda s: s.own_rows < 0,
+    "a prefill step": lambda s: s.first and s.n_reused < s.prompt_tokens,
+    "what was fed of the prompt": lambda s: not s.prompt_fed_known,
+    "what each step fed and kept": lambda s: not s.kept_known,
+    "what each step generated": lambda s: not s.generated_known,
     "previous t_ns": lambda s: s.prev_t_ns < 0,
     "n_drafted and n_accepted": lambda s: s.phase == VERIFY and (s.n_drafted < 0 or s.n_accepted < 0),
     "n_drafted and draft_ids": lambda s: s.phase == VERIFY and (s.n_drafted < 0 or s.drafts_unseen > 0),
@@ -163,8 +174,14 @@ def why_unknown(rule: Rule, step: Any, absent: Dict[str, str]) -> str:
             lacking.append("%s (%s)" % (need, ", ".join(reasons)) if reasons else need)
     if not lacking:
         return "a field is absent"
-    words = {"no gap": "steps before it were not recorded", "request": "no request note"}
-    return "; ".join(words.get(need, need + " absent") for need in lacking)
+    return "; ".join(_in_words(need) for need in lacking)
+
+
+def _in_words(need: str) -> str:
+    whole = {"no gap": "steps before it were not recorded", "request": "no request note"}
+    if need in whole:
+        return whole[need]
+    return need.replace(" in it", " in the request note") + (" unknown" if need.startswith("what ") else " absent")
 
 
 class _Occasion:

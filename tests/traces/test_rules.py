@@ -362,6 +362,38 @@ def test_an_absent_note_is_told_as_the_reason() -> None:
     assert result.why_unknown == "cache_len (optimized_out) absent"
 
 
+@pytest.mark.parametrize(
+    ("code", "events", "run", "why"),
+    [
+        ("KV04", [note("request", prompt_tokens=5), prefill(5)], {},
+         "n_reused in the request note (first step) absent"),
+        ("KV05", [record(seq_before=4)], {"loop": "naive"}, "seq_len in the naive loop absent"),
+        ("KV06", [decode(4, cache_len=5)], {"layers": [{"kind": "full"}, {"kind": "window", "window": 4}]},
+         "cache_len in every window layer absent"),
+        ("KV07", [record(phase=3, n_drafted=1, n_accepted=0, n_tokens=2, seq_before=4, seq_len=5)], {},
+         "previous cache_len absent"),
+        ("KV07", [prefill(5), record(phase=3, n_drafted=1, n_accepted=0, n_tokens=2, seq_len=6, cache_len=6)], {},
+         "cache_len in every layer absent"),
+        ("KV08", [note("shift", n_discard=2, n_keep=1), decode(4)], {}, "previous seq_len absent"),
+        ("KV09", [REQUEST, decode(5)], {}, "a prefill step absent"),
+        ("KV09", [REQUEST, prefill(-1), decode(5)], {}, "what was fed of the prompt unknown"),
+        ("KV10", [decode(4, cache_len=5)], {"layers": [{"kind": "full"}, {"kind": "recurrent"}]},
+         "cache_len in every recurrent or shared layer absent"),
+        ("KV11", [decode(4, write_pos=4)], {}, "previous cache_len absent"),
+        ("TK02", [record(phase=0)], {}, "phase absent"),
+        ("TK03", [record(phase=3, n_drafted=1), decode(6)], {}, "what each step generated unknown"),
+        ("TK04", [note("request"), prefill(5, finish=2)], {}, "n_reused in the request note absent"),
+        ("TK04", [REQUEST, prefill(-1, seq_len=5), decode(5, finish=2)], {}, "what each step fed and kept unknown"),
+        ("SQ01", [decode(4, cache_len=(-1,) * 3), decode(4, seq_id=1), decode(5)], {},
+         "previous cache_len of the sequence absent"),
+    ],
+)  # fmt: skip
+def test_what_is_unknown_says_which_value_is_missing(
+    code: str, events: list[dict[str, Any]], run: dict[str, Any], why: str
+) -> None:
+    assert verdicts(code, *events, **run).why_unknown == why
+
+
 def test_totals_are_judged_without_steps() -> None:
     totals = note("totals", prompt_tokens=2014, n_reused=1990, fed=24, generated=6, rows=2019)
     assert counts("KV09", totals) == (1, 0, 0)

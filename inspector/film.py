@@ -12,6 +12,8 @@ Step = dict[str, Any]
 """A step as Table.plain() gives it"""
 
 NOTHING = "-"
+NOTES = ("shift", "rollback", "gap", "release", "finish", "totals", "interval", "benchmark", "message")
+"""Kinds of notes that stand between the steps; the others are told elsewhere"""
 
 
 def count(value: int | None) -> str:

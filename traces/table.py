@@ -235,12 +235,19 @@ class Table:
         """How many notes there are, a lost place counted as one."""
         return len(self._notes)
 
-    def notes(self, first: int = 0, stop: int | None = None) -> list[tuple[int, dict[str, Any]]]:
+    def notes(
+        self, first: int = 0, stop: int | None = None, run: Run | None = None
+    ) -> list[tuple[int, dict[str, Any]]]:
         """(index of the step that follows, note) of the notes before or among steps [first, stop); a note behind the
-        last step belongs to the end. A gap note stands where bytes were lost."""
-        to_end = stop is None or stop >= self.steps
-        a = bisect_right(self._notes.steps, first - 1)
-        b = len(self._notes) if to_end or stop is None else bisect_right(self._notes.steps, stop - 1)
+        last step belongs to the end. A gap note stands where bytes were lost. run: only the notes of this one, whose
+        last step then is the last."""
+        places, low, high, end = self._notes, 0, len(self._notes), self.steps
+        if run is not None:
+            low, high = bisect_left(places.runs, run.number), bisect_right(places.runs, run.number)
+            end = self.run_end(run)
+        to_end = stop is None or stop >= end
+        a = bisect_left(places.steps, first, low, high)
+        b = high if to_end or stop is None else bisect_left(places.steps, stop, low, high)
         return self._parsed(a, b)
 
     def _parsed(self, first: int, stop: int) -> list[tuple[int, dict[str, Any]]]:

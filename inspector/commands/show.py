@@ -16,7 +16,7 @@ from inspector.facts import describe
 from inspector.text import visible
 
 if TYPE_CHECKING:
-    from traces.table import Table
+    from traces.table import Run, Table
 
 HELP = "print the film: a run's steps as lines"
 EPILOG = """\
@@ -27,7 +27,7 @@ examples:
   stepscope show a.steps --json | jq '.steps[0]'
 """
 _BATCH = 4096
-_NOTES = ("shift", "rollback", "gap", "finish", "totals", "interval", "benchmark", "message")
+_NOTES = set(film.NOTES) - {"release"}  # every request ends with one: nothing that a reader looks for
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -73,20 +73,27 @@ def print_film(path: str, steps: tuple[int | None, int | None] = (None, None)) -
 
     table = open_trace(path)
     first, stop = _range(table, steps)
-    for run in table.runs:
+    for run in _runs(table, first, stop):
         a, b = max(first, run.first_step), min(stop, table.run_end(run))
-        if a < b or run is table.runs[-1]:
-            for line in chain(describe(run.facts), _film(table, run, a, max(a, b))):
-                print(line)
+        for line in chain(describe(run.facts), _film(table, run, a, max(a, b))):
+            print(line)
     for line in state_of(table):
         print(line)
     return 0
 
 
+def _runs(table: Table, first: int, stop: int) -> list[Run]:
+    """The runs that have steps among [first, stop), or the last one. Of a whole trace all: those without steps, too."""
+    if first == 0 and stop == table.steps:
+        return table.runs
+    found = [run for run in table.runs if max(first, run.first_step) < min(stop, table.run_end(run))]
+    return found or table.runs[-1:]
+
+
 def _film(table: Table, run: Any, first: int, stop: int) -> Iterator[str]:
     columns = _Columns(table, run, first, stop)
     yield columns.header()
-    all_notes = table.notes(first, stop)
+    all_notes = table.notes(first, stop, run)
     notes = [n for n in all_notes if n[1].get("kind") in _NOTES]
     texts = film.long_texts(all_notes)
     at = 0
@@ -99,7 +106,7 @@ def _film(table: Table, run: Any, first: int, stop: int) -> Iterator[str]:
             if step is not None and number in texts:
                 step["text"] = texts[number]
             yield columns.line(number, step)
-    for _, note in notes[at:] if stop >= table.run_end(run) else []:
+    for _, note in notes[at:]:
         yield _note_line(note)
 
 
@@ -181,9 +188,12 @@ def _print_json(path: str, steps: tuple[int | None, int | None]) -> int:
             if step is not None:
                 out.write(separator + json_text(step))
                 separator = ","
-    notes = [{"before_step": at, **note} for at, note in table.notes(first, stop if stop < table.steps else None)]
-    rest = {"notes": notes, "complete": table.complete, "problems": state_of(table)}
-    if len(table.runs) > 1:
+    rest: dict[str, Any] = {"notes": [], "complete": table.complete, "problems": state_of(table)}
+    several = len(table.runs) > 1
+    for run in _runs(table, first, stop):
+        whose = {"run": run.number} if several else {}
+        rest["notes"] += [{"before_step": at, **whose, **note} for at, note in table.notes(first, stop, run)]
+    if several:
         rest["runs"] = [{"first_step": r.first_step, **r.facts} for r in table.runs]
     out.write("]," + json_text(rest)[1:] + "\n")
     return 0

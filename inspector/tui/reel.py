@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inspector import film
+from inspector import facts, film
 from inspector.film import Step
 from inspector.text import visible
 from inspector.tui.lines import DIM, FAIL, PLAIN, STRONG, TITLE, UNKNOWN, Line, fit, padded
@@ -135,14 +135,20 @@ def line(
     return padded(out, width)
 
 
-NOTES = ("shift", "rollback", "gap", "release", "finish", "totals", "message")
-"""Notes that stand between the steps; the others are told elsewhere"""
+def run_begins(number: int, run: dict[str, Any]) -> dict[str, Any]:
+    """What stands between the steps of one run and another's, as a note."""
+    return {"kind": f"run {number + 1}", "text": f"{facts.model_words(run)}; {facts.engine_words(run)}"}
+
+
+def more(n: int) -> dict[str, Any]:
+    """What stands for notes that no screen has room for, as a note."""
+    return {"kind": "…", "text": f"{n:,} more notes here: stepscope show prints all"}
 
 
 def note_line(note: dict[str, Any], width: int) -> Line:
     """A note between two steps, in words."""
     kind, seq_id = note.get("kind"), note.get("seq_id")
-    whose = "" if seq_id is None or kind in ("message", "totals") else f" seq {seq_id}"
+    whose = "" if seq_id is None or kind == "message" else f" seq {seq_id}"
     role = UNKNOWN if kind == "gap" else DIM
     return padded([(f"   ── {visible(f'{kind}{whose}: {_in_words(note)}')}", role)], width, role)
 
@@ -155,10 +161,10 @@ def _in_words(note: dict[str, Any]) -> str:
         return f"{note.get('n')} rows taken back"
     if kind == "gap":
         return f"steps were not recorded: {note.get('why') or 'no reason given'}"
-    if kind == "message":
+    if kind not in film.NOTES or kind == "message":
         return str(note.get("text") or "")
-    facts = {k: v for k, v in note.items() if k not in ("kind", "seq_id") and v is not None}
-    words = ", ".join(f"{k} {v}" for k, v in facts.items())
+    known = {k: v for k, v in note.items() if k not in ("kind", "seq_id") and v is not None}
+    words = ", ".join(f"{k} {v}" for k, v in known.items())
     return ", ".join(["its cache is given back", *([words] if words else [])]) if kind == "release" else words
 
 

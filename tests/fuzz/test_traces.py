@@ -37,13 +37,13 @@ VERBS = {
 
 @pytest.fixture(scope="module")
 def seeds(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """Sound traces of every kind."""
+    """Sound traces of every kind, and one of several runs."""
     out = tmp_path_factory.mktemp("seeds") / "a.steps"
     found = [SAMPLE.read_bytes()]
     for case in CASES:
         import_jsonl(case, out)
         found.append(out.read_bytes())
-    return found
+    return [*found, b"".join(found[:3])]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from inspector import facts, film
 from inspector.text import visible
 from inspector.tui.lines import (
@@ -43,7 +41,7 @@ def head(snapshot: Snapshot, state: State, said: str, width: int, height: int, s
     figures = [_counts(snapshot, said), _times(snapshot)]
     if width >= ONE_LINE_OF_FIGURES:
         figures = [[*figures[0], *figures[1]]]
-    return [first, *(_fitting(parts, width) for parts in (*figures, _run(snapshot.run_facts(step))))][:height]
+    return [first, *(_fitting(parts, width) for parts in (*figures, _run(snapshot, step)))][:height]
 
 
 def _state_line(path: str, state: State, width: int) -> Line:
@@ -79,7 +77,7 @@ def _said_and_verdict(snapshot: Snapshot, said: str) -> list[Line]:
     verdicts = snapshot.verdicts
     if verdicts.failed:
         parts.append([(f"✗ {plural(verdicts.failed, 'failure')}", FAIL)])
-    elif verdicts.judged:
+    elif verdicts.judged or any(rule.verdict != "n/a" for rule in verdicts.rules):  # totals are judged without a step
         word, role = ("✓ no failure", GOOD) if verdicts.overall == "pass" else ("? nothing could be judged", UNKNOWN)
         parts.append([(word + ("" if verdicts.judged >= snapshot.steps else " so far"), role)])
     return parts
@@ -103,13 +101,16 @@ def _times(snapshot: Snapshot) -> list[Line]:
     return parts
 
 
-def _run(run: dict[str, Any]) -> list[Line]:
-    """What ran, as far as it is known."""
+def _run(snapshot: Snapshot, step: int) -> list[Line]:
+    """What ran, as far as it is known, and which of several runs that is."""
+    run, table = snapshot.run_facts(step), snapshot.table
     if not run:
         return []
     words = [facts.model_words(run), facts.engine_words(run), facts.sampler_words(run), facts.host_words(run)]
     if run.get("clock") == "debugger":
         words.insert(1, "times seen under a debugger")
+    if table is not None and len(table.runs) > 1 and snapshot.steps:
+        words.insert(0, f"run {table.run_at(max(step, 0)).number + 1} of {len(table.runs)}")
     return [[(word, DIM)] for word in words if word]
 
 

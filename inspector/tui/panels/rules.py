@@ -56,7 +56,8 @@ def rules(snapshot: Snapshot, broken: tuple[Failure, ...], chosen: str | None, w
 def _progress(snapshot: Snapshot) -> Part:
     verdicts = snapshot.verdicts
     if not snapshot.steps:
-        return "no step to judge yet", DIM
+        over = snapshot.complete or not snapshot.follow
+        return "no step was recorded" if over else "no step to judge yet", DIM
     if verdicts.judged < snapshot.steps:
         far = verdicts.judged / snapshot.steps
         return f"judged {verdicts.judged:,} of {snapshot.steps:,} steps ({far:.0%})", UNKNOWN

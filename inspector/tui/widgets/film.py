@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,7 +131,7 @@ class Film(Roles, inherit_bindings=False):
 
     def _notes(self, first: int, stop: int) -> dict[int, list[Note]]:
         """Notes of places [first, stop) by the place they stand before; those behind the last step at its end."""
-        if self._snapshot is None or self._snapshot.table is None or first >= stop:
+        if self._snapshot is None or self._snapshot.table is None or (first >= stop and len(self._order)):
             return {}
         to_end = stop >= len(self._order)
         number = self.step_at(first - 1) + 1 if first else 0
@@ -143,15 +143,14 @@ class Film(Roles, inherit_bindings=False):
         return found
 
     def _shown_notes(self, table: Table, first: int, end: int | None) -> list[tuple[int, Note]]:
-        """Notes of the kinds that are shown. Read a little beyond, and kept for the next key: thousands may stand
-        before one step."""
+        """Notes of the kinds that are shown, and where another run begins. Read a little beyond, and kept for the next
+        key: thousands may stand before one step."""
         key = first // PAGE * PAGE, None if end is None else -(-end // PAGE) * PAGE
         if key not in self._noted:
             try:
-                notes = table.notes(*key)
+                self._noted[key] = list(_notes_and_runs(table, *key))
             except TraceError:
                 return []  # the head says what became of the file
-            self._noted[key] = [(step, note) for step, note in notes if note.get("kind") in reel.NOTES]
         return [(step, note) for step, note in self._noted[key] if step >= first and (end is None or step < end)]
 
     def _top_showing(self, place: int, behind: bool = False) -> int:
@@ -180,11 +179,14 @@ class Film(Roles, inherit_bindings=False):
             for place in range(top, stop):
                 # a step stays in sight however many notes stand before the first one
                 own = notes.get(place, [])
-                lines += own[-(room - 1) :] if place == top and room > 1 else own if place > top else []
+                if place == top and len(own) >= room > 1:
+                    own = [reel.more(len(own) - room + 2), *own[len(own) - room + 2 :]]
+                lines += own if place > top or room > 1 else []
                 lines.append(self.step_at(place))
-            if stop == len(self._order):
-                lines += notes.get(stop, [])
-            self._in_sight = key, lines[:room]
+            behind, left = notes.get(stop, []) if stop == len(self._order) else [], room - len(lines)
+            if len(behind) > left > 0 and stop - top <= 1:  # nothing below brings the rest into sight
+                behind = [*behind[: left - 1], reel.more(len(behind) - left + 1)]
+            self._in_sight = key, (lines + behind)[:room]
         return self._in_sight[1]
 
     def on_resize(self, event: events.Resize) -> None:
@@ -304,3 +306,16 @@ class Film(Roles, inherit_bindings=False):
         said = reel.cells(step, full) if isinstance(step, dict) else {}
         line = reel.line(self._columns, width, number, step, said, codes, selected, number in self.marks)
         return self.strip(line, width, *(["film--selected"] if selected else []))
+
+
+def _notes_and_runs(table: Table, first: int, stop: int | None) -> Iterator[tuple[int, Note]]:
+    """Notes before or among steps [first, stop); before those of every run but the first a line that tells of it."""
+    begin = table.run_at(first - 1).number if first else 0
+    for run in table.runs[begin:]:
+        if stop is not None and run.first_step >= stop:
+            return
+        if run.number and run.first_step >= first:
+            yield run.first_step, reel.run_begins(run.number, run.facts)
+        for step, note in table.notes(first, stop, run):
+            if note.get("kind") in film.NOTES:
+                yield step, note

@@ -39,6 +39,13 @@ def engine_words(run: dict[str, Any]) -> str:
     return visible(name)
 
 
+def build_words(run: dict[str, Any]) -> str:
+    """The engine, the flags it was built with, and its loop unless that is the usual one."""
+    flags, loop = _dict(run.get("engine")).get("flags"), run.get("loop")
+    known = [flags, None if loop == "cached" else loop]
+    return visible(" | ".join([engine_words(run), *(str(said) for said in known if said)]))
+
+
 def sampler_words(run: dict[str, Any]) -> str:
     """`greedy`, or the settings that are on."""
     sampler = _dict(run.get("sampler"))

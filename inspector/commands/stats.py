@@ -22,7 +22,7 @@ ITL    the gap between successive steps that sent tokens out; percentiles interp
 GEMM   matrix products of the layers and the lm_head
 scores products of a query and a key in one head of one layer: the naive loop computes all of them again
 
-Of several traces: the medians over them, a line for each model and build.
+Of several traces: the medians over them, a line for each model, build and loop.
 
 exit codes: 0 fine, 2 a trace cannot be read
 
@@ -107,7 +107,7 @@ def measured(path: str, as_object: bool) -> Any:
     """One of many traces, in a process that may be another: its object as text, or (build, the values of _HEADS).
     Raises TraceError where it cannot be read.
     """
-    from inspector.facts import engine_words, model_words
+    from inspector.facts import build_words, model_words
     from inspector.load import open_trace
     from traces.metrics import stats
 
@@ -116,7 +116,7 @@ def measured(path: str, as_object: bool) -> Any:
         if as_object:
             return as_json(path, table)
         facts, seen = table.runs[0].facts, stats(table)
-        return (model_words(facts), engine_words(facts)), [value(seen) for value in _HEADS.values()]
+        return (model_words(facts), build_words(facts)), [value(seen) for value in _HEADS.values()]
     finally:
         table.close()
 

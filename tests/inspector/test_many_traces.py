@@ -19,12 +19,13 @@ FIELDS = [["phase", "U8"], ["seq_id", "I32"], ["token_id", "I64"], ["n_tokens", 
           ["seq_len", "I32"], ["cache_len", "I32"], ["finish", "U8"], ["t_ns", "U64"], ["total_ms", "F32"]]  # fmt: skip
 
 
-def good(path: Path, decode_ms: float, build: str = "one") -> None:
+def good(path: Path, decode_ms: float, build: str = "one", flags: str | None = None, loop: str = "cached") -> None:
     """A prompt of 4 tokens and 5 decode steps of decode_ms each."""
     facts = {
         "model": {"name": "toy", "n_layers": 1},
         "layers": [{"kind": "full"}],
-        "engine": {"name": "e", "build_id": build},
+        "engine": {"name": "e", "build_id": build, "flags": flags},
+        "loop": loop,
         "clock": "monotonic",
         "fields": FIELDS,
     }
@@ -96,6 +97,17 @@ def test_stats_are_medians_for_each_build(fleet: Path, capsys: pytest.CaptureFix
     assert "build old" in old
     assert "build new" in new
     assert summary == "7 traces"
+
+
+def test_stats_keep_flags_and_loops_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good(tmp_path / "a.steps", 8.0, flags="-O0")
+    good(tmp_path / "b.steps", 2.0, flags="-O2")
+    good(tmp_path / "c.steps", 4.0, flags="-O2", loop="naive")
+    assert cli.main(["stats", str(tmp_path)]) == 0
+    _, *lines, _ = capsys.readouterr().out.splitlines()
+    assert [(line.split()[4], line.partition("e build one")[2]) for line in lines] == [
+        ("8.00", " | -O0"), ("2.00", " | -O2"), ("4.00", " | -O2 | naive"),
+    ]  # fmt: skip
 
 
 def test_a_folder_without_traces_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

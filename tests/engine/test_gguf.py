@@ -22,6 +22,7 @@ from engine.gguf_file import read_gguf
 from engine.loop import StopSettings, run_generation
 from engine.model import DEMO_MODEL, load_model
 from engine.weights import BLOCKS
+from tests.engine import gguf_files
 from tests.engine.conftest import ORACLE
 from tests.engine.gguf_files import model_as_gguf, shape_metadata, tensors_of, write_gguf
 
@@ -176,6 +177,17 @@ def test_float_weights_do_not_need_the_gguf_package_and_quantised_ones_say_so(tm
 )
 def test_what_cannot_be_used_is_refused(metadata: dict[str, Any], says: str, tmp_path: Path) -> None:
     assert says in refusal(model_as_gguf(QWEN3, tmp_path / "m.gguf", metadata=metadata))
+
+
+@pytest.mark.parametrize(
+    ("divisors", "says"),
+    [([1.0] * 3, "rope_freqs.weight is F32 [3], not F32 [8]"), ([1.0] * 7 + [0.0], "a divisor that is not above zero")],
+)
+def test_impossible_rope_divisors_are_refused(
+    divisors: list[float], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf_files, "llama3_divisors", lambda config: np.array(divisors, np.float32))
+    assert says in refusal(model_as_gguf(ORACLE / "tiny-llama3-f16-untied", tmp_path / "m.gguf"))
 
 
 def test_an_unsupported_quantisation_is_named_with_its_alternatives(tmp_path: Path) -> None:

@@ -143,6 +143,12 @@ def test_values_out_of_range_are_refused_by_name(wrong: dict[str, Any]) -> None:
         SamplerSettings(**wrong)
 
 
+def test_the_bounds_themselves_are_in_range() -> None:
+    assert SamplerSettings(temperature=1.0, seed=0).with_seed().seed == 0
+    assert [SamplerSettings(repetition_penalty=p).repetition_penalty for p in (1e-3, 1e3)] == [1e-3, 1e3]
+    assert SamplerSettings(top_k=0, top_p=1.0, min_p=1.0).is_greedy
+
+
 ADVICE = {"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.05}
 
 

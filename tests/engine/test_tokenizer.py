@@ -183,6 +183,7 @@ def test_a_template_may_read_more_variables(with_template: Callable[[str], Token
         ("{% if %}", "chat template failed"),
         ("{{ messages[0].content + 1 }}", "chat template failed"),
         ("{{ 1 / 0 }}", "division by zero"),
+        ("{# nothing #}", "the chat template makes nothing of it"),
     ],
 )
 def test_a_failing_template_is_one_clear_line(

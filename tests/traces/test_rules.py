@@ -76,6 +76,13 @@ def test_kv01_where_only_the_state_before_was_seen() -> None:
     assert counts("KV01", {**entry, "cache_before": (-1, 5, 5)}) == (0, 0, 1)
 
 
+def test_kv01_and_kv02_see_layers_that_hold_nothing() -> None:
+    assert counts("KV01", decode(4, cache_len=(0, 0, 0))) == (0, 1, 0)
+    assert counts("KV02", decode(4, cache_len=(0, 5, 5))) == (0, 1, 0)
+    entry = record(seq_before=5, cache_before=(0, 5, 5), cache_len=(-1, -1, -1))
+    assert counts("KV02", entry) == (0, 1, 0)
+
+
 def test_kv01_looks_at_the_first_full_layer() -> None:
     layers = [{"kind": "window", "window": 4}, {"kind": "recurrent"}, {"kind": "full"}]
     assert counts("KV01", decode(9, cache_len=(4, 0, 10)), layers=layers) == (1, 0, 0)
@@ -89,6 +96,8 @@ def test_full_layer_rules_are_unknown_without_layers() -> None:
 
 
 def test_kv02_one_count_for_all_layers_says_nothing() -> None:
+    assert counts("KV02", decode(5)) == (1, 0, 0)
+    assert counts("KV02", record(n_tokens=0, seq_before=0, seq_len=0)) == (1, 0, 0)
     assert counts("KV02", decode(5, cache_len=6)) == (0, 0, 1)
     assert counts("KV02", decode(5, cache_len=(6, -1, -1))) == (0, 0, 1)
     assert counts("KV02", decode(5, cache_len=(6, -1, 5))) == (0, 1, 0)
@@ -110,6 +119,10 @@ def test_kv02_names_the_layer_that_stands_apart() -> None:
         (record(n_tokens=2, seq_before=5, seq_len=7), (0, 1, 0)),  # a decode feeds one
         (record(phase=1, n_tokens=2, seq_before=5, seq_len=7), (1, 0, 0)),
         (record(n_tokens=-1, seq_before=5, seq_len=6), (0, 0, 1)),
+        (record(n_tokens=1, seq_before=-1, seq_len=6), (0, 0, 1)),
+        (record(n_tokens=1, seq_before=5, seq_len=-1), (0, 0, 1)),
+        (record(phase=3, n_tokens=1, n_drafted=0, n_accepted=0, seq_before=5, seq_len=6), (1, 0, 0)),
+        (record(phase=3, n_tokens=5, n_drafted=4, n_accepted=0, seq_before=5, seq_len=6), (1, 0, 0)),
         (record(phase=3, n_tokens=5, n_drafted=4, n_accepted=2, seq_before=5, seq_len=8), (1, 0, 0)),
         (record(phase=3, n_tokens=5, n_drafted=4, n_accepted=2, seq_before=5, seq_len=10), (0, 1, 0)),
         (record(phase=3, n_tokens=4, n_drafted=4, n_accepted=2, seq_before=5, seq_len=8), (0, 1, 0)),
@@ -119,6 +132,29 @@ def test_kv02_names_the_layer_that_stands_apart() -> None:
 )
 def test_kv03(step: dict[str, Any], expected: tuple[int, int, int]) -> None:
     assert counts("KV03", step) == expected
+
+
+def message(code: str, *events: dict[str, Any], **run: Any) -> str:
+    """The words for the first failure, behind the code and the place."""
+    words: str = verdicts(code, *events, **run).failures[0].message
+    return words.split(": ", 1)[1]
+
+
+def test_the_words_say_what_was_expected() -> None:
+    start = [REQUEST, prefill(5), decode(5)]
+    wrong_fed = record(phase=3, n_tokens=4, n_drafted=4, n_accepted=2, seq_before=5, seq_len=8)
+    assert message("KV03", wrong_fed) == "fed 4 with 4 drafts: expected 5"
+    assert message("KV03", {**wrong_fed, "n_tokens": 5, "seq_len": 9}) == "grew by 4, fed 5 with 2 accepted: expected 3"
+    assert message("KV04", *start, note("rollback", n=2), decode(6)) == (
+        "starts at 6, the step before ended at 6 and 2 were removed since: expected 4"
+    )
+    layers = [{"kind": "window", "window": 8, "slack": 2}]
+    assert message("KV06", decode(11, cache_len=(11,)), layers=layers) == (
+        "layer 0 (window 8) holds 11 rows at length 12: expected 8 to 10"
+    )
+    after_end = verify(5, 2, drafted=3, draft_ids=(2, 5, 6))
+    assert message("TK02", after_end) == "an end token was accepted at place 1 of the step, 1 token followed"
+    assert message("TK05", record(n_tokens=2)) == "a decode step fed 2 tokens: expected 1"
 
 
 def test_kv03_in_the_naive_loop_the_sequence_grows_by_one_whatever_is_fed() -> None:
@@ -194,6 +230,8 @@ def test_kv08() -> None:
     assert counts("KV08", *start, shift, shift, decode(2)) == (0, 1, 0)
     assert counts("KV08", *start, note("shift", n_keep=5, n_discard=2), decode(4)) == (0, 1, 0)
     assert counts("KV08", *start, note("shift"), decode(4)) == (0, 0, 1)
+    assert counts("KV08", REQUEST, {"note": {"kind": "gap"}}, shift, decode(4)) == (0, 0, 1)
+    assert counts("KV08", *start, shift, record(n_tokens=1, seq_len=5)) == (0, 0, 1)
 
 
 def test_kv09_is_judged_when_the_prefill_is_over_and_names_its_last_step() -> None:
@@ -294,6 +332,8 @@ def test_tk04_whether_or_not_the_last_token_was_fed() -> None:
     shifted = note("shift", n_keep=0, n_discard=4)
     assert counts("TK04", *start, shifted, decode(2, finish=2)) == (1, 0, 0)
     assert counts("TK04", *start, {"note": {"kind": "gap"}}, decode(6, finish=2)) == (0, 0, 1)
+    assert counts("TK04", prefill(5), decode(5, finish=2)) == (0, 0, 1)  # nobody said how many were reused
+    assert counts("TK04", *start, decode(6, finish=2, cache_len=(-1, -1, -1))) == (0, 0, 1)
 
 
 def test_tk05() -> None:
@@ -306,6 +346,8 @@ def test_tk05() -> None:
 def test_tm01() -> None:
     assert counts("TM01", decode(4, t_ns=5), decode(5, t_ns=5), decode(6, t_ns=4)) == (1, 1, 0)
     assert counts("TM01", note("request", t_ns=9), decode(4, t_ns=8)) == (0, 1, 0)
+    assert counts("TM01", decode(4, t_ns=5), decode(5, t_ns=0)) == (0, 1, 0)
+    assert counts("TM01", decode(4, t_ns=0), decode(5, t_ns=0)) == (1, 0, 0)
     assert counts("TM01", decode(4), decode(5)) == (0, 0, 2)
     assert counts("TM01", decode(4, t_ns=5), {"note": {"kind": "gap"}}, decode(5, t_ns=1)) == (0, 0, 1)
 

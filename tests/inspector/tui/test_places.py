@@ -80,6 +80,22 @@ def test_a_replay_reaches_each_step_when_it_was_recorded(tmp_path: Path) -> None
     assert [fast.move(table, 4, now) for now in (0.04, 0.05, 0.29, 0.3)] == [1, 2, 2, 3]
 
 
+def test_a_replay_goes_on_past_what_was_read_ahead_and_into_another_run(tmp_path: Path) -> None:
+    """9,000 steps of a ms, more than are read at once; then a run whose clock begins anew."""
+    path = tmp_path / "a.steps"
+    with TraceWriter(path, run_facts(), flush="interval") as writer:
+        for run in range(2):
+            for i in range(9000 if run == 0 else 3):
+                writer.step(phase="decode", seq_id=0, token_id=5, n_tokens=1, cache_len=[1] * 4, t_ns=i * 10**6)
+            if run == 0:
+                writer.start_run(run_facts())
+    playhead = Playhead(at=0, now=0.0)
+    moments = [0.5, 4.095, 4.096, 4.5, 8.2, 8.998, 8.999, 9.098, 9.099, 9.1, 9.101, 99.0]
+    # the last step of the first run lasts a tenth of a second, for nothing says how long it took
+    expected = [500, 4095, 4096, 4500, 8200, 8998, 8999, 8999, 9000, 9001, 9002, 9002]
+    assert [playhead.move(Table(path), 9003, now + 5e-4) for now in moments] == expected
+
+
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=40), st.lists(st.integers(0, 400), min_size=1, max_size=8))
 def test_a_replay_is_where_a_plain_sum_says(
     tmp_path_factory: pytest.TempPathFactory, gaps: list[int], ticks: list[int]

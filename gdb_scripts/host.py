@@ -571,11 +571,14 @@ def is_stub(pc: int) -> bool:
     return "@plt" in told or "in section .plt" in told
 
 
-def function_at(pc: int) -> Optional[str]:
-    """The function that debug information knows at an address, as C++ tells it from others; None where there is
-    none."""
+def function_at(pc: int) -> Optional[Tuple[str, str, int]]:
+    """(name, file, line) of the function that debug information knows at an address, as C++ tells it from others, and
+    where it is written; None where there is none. Clones and parts of one, as those for errors, are all the same."""
     functions = _functions_at(pc)
-    return str(functions[-1].function.print_name) if functions else None
+    if not functions:
+        return None
+    symbol = functions[-1].function
+    return str(symbol.print_name), str(symbol.symtab.filename), int(symbol.line)
 
 
 def has_variables(pc: int) -> bool:

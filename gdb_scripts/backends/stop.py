@@ -86,11 +86,12 @@ class StopBackend:
     def _look_ahead(self, hook: Hook, places: List[str]) -> None:
         """Tell what is wrong with a hook as soon as its function is loaded, not when the program has run past it."""
         found = [at for place in places for at in host.where(place) if not host.is_stub(at[0])]
-        own = {}
-        for pc, file, line in found:
+        own: Dict[str, int] = {}
+        for pc, _, _ in found:
             function = host.function_at(pc)
             if function is not None and not host.is_elsewhere(pc, hook):
-                own["%s at %s:%d" % (function, os.path.basename(file), line)] = pc
+                name, file, line = function
+                own.setdefault("%s at %s:%d" % (name, os.path.basename(file), line), pc)
         if found and all(host.function_at(pc) is None for pc, _, _ in found):
             self._tell_no_debug_information(hook)
         if len(own) > 1 and hook.pattern is None:

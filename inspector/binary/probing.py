@@ -62,11 +62,12 @@ def ambiguous(probe: Probe, places: list[Place]) -> list[str]:
     """A line for each hook that a name, which is no pattern, sets at several functions."""
     out = []
     for hook in probe.hooks:
-        found = [p.function for p in places if p.section == hook.section and p.function is not None]
+        places_of = [p.function for p in places if p.section == hook.section and p.function is not None]
+        # clones of a function are all the same one
+        found = dict.fromkeys(f"{f.qualified} at {os.path.basename(f.file)}:{f.line}" for f in places_of)
         if hook.pattern is None and len(found) > 1:
-            listed = ", ".join(f"{f.qualified} at {os.path.basename(f.file)}:{f.line}" for f in found)
             out.append(
-                f"[{hook.section}] function = {hook.function} hooks {len(found)} functions: {listed}; "
+                f"[{hook.section}] function = {hook.function} hooks {len(found)} functions: {', '.join(found)}; "
                 "its parameters, or file =, tell them apart"
             )
     return out

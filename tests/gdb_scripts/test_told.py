@@ -257,6 +257,43 @@ def test_a_cpp_name_means_the_same_in_gdb_and_in_verify(
     assert len(verified["ambiguous"]) == int(function == E_)
 
 
+CLONES = """
+#include <stdexcept>
+namespace ns { struct state { int len = 0; }; }
+using ns::state;
+__attribute__((noinline)) int forward(state *st, const int *tokens, int n)
+{
+    if (st->len + n > 64)
+        throw std::length_error("full");
+    for (int i = 0; i < n; i++)
+        st->len += tokens[i] & 1;
+    return st->len;
+}
+int main()
+{
+    state st;
+    int tokens[3] = {1, 3, 5}, sum = forward(&st, tokens, 3);
+    for (int i = 0; i < 3; i++)
+        sum += forward(&st, tokens + i, 1);
+    return sum == 0;
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [["-O2"], ["-O3", "-flto"], ["-O1"]])
+def test_parts_and_clones_of_a_function_are_one(
+    tmp_path: Path, spec: Path, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing could tell them apart, and all of them are meant."""
+    program = compiled(tmp_path, CLONES, "-g", *flags)
+    spec.write_text("[probe]\n[forward]\nfunction = forward\nseq_before = st->len\n")
+    path = tmp_path / "run.steps"
+    done = gdb([f"stepscope probe {spec}", f"stepscope record {path}", "run"], program)
+    assert [step["seq_before"] for step in steps(path)] == [0, 3, 4, 5]
+    cli.main(["probe", "verify", str(program), str(spec)])
+    assert "functions" not in capsys.readouterr().err + done.stdout
+
+
 # -- the end of a run --------------------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,8 @@ ASKED = {
     "n_tokens": "how many are fed",
 }
 CONTAINERS = (("_M_impl._M_start", "_M_impl._M_finish - {0}_M_impl._M_start"), ("__begin_", "__end_ - {0}__begin_"),
-              ("_M_ptr", "_M_extent._M_extent_value"), ("__data_", "__size_"), ("data_ptr", "length"))  # fmt: skip
+              ("_M_ptr", "_M_extent._M_extent_value"), ("__data_", "__size_"), ("__data", "__size"),
+              ("data_ptr", "length"))  # fmt: skip
 """Where the elements of a std::vector and a std::span are (libstdc++, libc++) and of a slice in Rust, and how many"""
 ARRAYS = ("_M_elems", "__elems_")
 """The only member of a std::array"""

@@ -138,6 +138,36 @@ int main() { int t = 1; llm::context c{{9, 2}}; llm::ubatch b{1, &t, &t}; c.fini
     assert stepscope(capsys, "probe", "verify", program, spec)[0] == 0
 
 
+@pytest.mark.parametrize(("data", "size"), [("__data", "__size"), ("__data_", "__size_")], ids=["14", "16"])
+def test_a_draft_knows_the_members_of_libcxx(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: str, size: str
+) -> None:
+    """As clang 14 and 16 name them; gcc has no libc++, so the structs are spelled out."""
+    source = f"""
+namespace llm {{ struct layer {{ int used; }}; }}
+using llm::layer;
+struct span {{ const int *{data}; unsigned long {size}; }};
+struct vector {{ layer *__begin_, *__end_, *__cap_; }};
+struct model {{ vector layers; int n_layers; int pos; }};
+__attribute__((noinline)) int forward(model &m, const span &tokens)
+{{ for (layer *l = m.layers.__begin_; l != m.layers.__end_; l++) l->used += tokens.{size};
+  return m.pos += tokens.{size}, tokens.{data}[0] + 1; }}
+int main() {{ layer l[2] = {{}}; model m = {{{{l, l + 2, l + 2}}, 2, 0}}; int t = 1; span s = {{&t, 1}};
+  return forward(m, s) == 0; }}
+"""
+    program = compiled(tmp_path, source, "-g")
+    spec = tmp_path / "p.ini"
+    assert stepscope(capsys, "probe", "draft", program, "-o", spec)[0] == 0
+    told = spec.read_text().splitlines()
+    for line in (
+        f"token_id = tokens.{data}[0]",
+        f"n_tokens = tokens.{size}",
+        "cache_before = m.layers.__begin_[:m.n_layers].used",
+    ):
+        assert line in told, spec.read_text()
+    assert stepscope(capsys, "probe", "verify", program, spec)[0] == 0
+
+
 def test_nothing_to_draft_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = compiled(tmp_path, "int main(void) { return 0; }\n", "-g")
     code, out, err = stepscope(capsys, "probe", "draft", program)

@@ -92,12 +92,17 @@ def intact(header: Header, payload: bytes) -> bool:
 
 def parse_json(payload: bytes) -> Optional[Dict[str, Any]]:
     """A JSON payload as a dict, or None where it is not one (damage that the CRC did not see, or a foreign writer)."""
-    decoder = _BOUNDED if _LARGE in payload.translate(_DIGITS_ALIKE) else _PLAIN
+    decoder = _BOUNDED if has_large_integer(payload) else _PLAIN
     try:
         value = decoder.decode(payload.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def has_large_integer(text: bytes) -> bool:
+    """Whether JSON may hold an integer that wants bounded_int; a call for each integer takes longer than all else."""
+    return _LARGE in text.translate(_DIGITS_ALIKE)
 
 
 def bounded_int(digits: str) -> Any:
@@ -110,5 +115,4 @@ def bounded_int(digits: str) -> Any:
 
 _PLAIN = json.JSONDecoder(parse_constant=lambda _: None)
 _BOUNDED = json.JSONDecoder(parse_constant=lambda _: None, parse_int=lambda digits: _finite(bounded_int(digits)))
-"""A call for each integer takes longer than all else, so it is only made where there is a large one"""
 _DIGITS_ALIKE, _LARGE = bytes.maketrans(b"123456789", b"000000000"), b"0" * 20

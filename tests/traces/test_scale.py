@@ -98,6 +98,20 @@ def taking_turns(path: Path, n_sequences: int, each: int) -> Path:
     return path
 
 
+def test_no_more_is_indexed_than_was_asked_for(tmp_path: Path) -> None:
+    """Frames all alike, which are found by comparing headers far ahead."""
+    path, n = tmp_path / "alike.steps", 20_000
+    dtype = begun(path)
+    with open(path, "ab") as file:
+        file.writelines(frames.pack(frames.STEPS, 1, row.tobytes()) for row in steps(dtype, 0, n))
+    table, frame = Table(path, index=False), path.stat().st_size / n
+    seen, rounds, asked = 0, 0, path.stat().st_size // 8
+    while table.refresh(asked):
+        assert (table.steps - seen) * frame <= asked + frame
+        seen, rounds = table.steps, rounds + 1
+    assert (rounds, table.steps) == (7, n)
+
+
 def test_comparing_thousands_of_sequences_reads_a_trace_a_few_times(tmp_path: Path) -> None:
     path = taking_turns(tmp_path / "a.steps", 3000, 8)
     tables, read = [Table(path), Table(path)], []

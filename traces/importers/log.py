@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TextIO
 
 from traces import fields
-from traces.frames import bounded_int
+from traces.frames import bounded_int, has_large_integer
 from traces.replacing import replacing
 from traces.writer import TraceError, TraceWriter
 
@@ -192,10 +192,15 @@ def _clean_lines(source: TextIO) -> Iterator[Line]:
         yield Line(number, _ESCAPES.sub("", text) if "\x1b" in text else text, None, ended, problem)
 
 
+def _parsed(text: str) -> Any:
+    """What JSON says. Raises ValueError or RecursionError for anything else."""
+    return json.loads(text, parse_int=bounded_int if has_large_integer(text.encode("utf-8", "replace")) else None)
+
+
 def _laid_out(block: list[Line]) -> Iterator[Line]:
     """The object that is laid out over the lines of `block`."""
     try:
-        value = json.loads("\n".join(line.text for line in block).strip().strip("[],"), parse_int=bounded_int)
+        value = _parsed("\n".join(line.text for line in block).strip().strip("[],"))
     except (ValueError, RecursionError):
         yield from _no_json(block)
         return
@@ -213,7 +218,7 @@ def _no_json(block: list[Line]) -> Iterator[Line]:
 def _objects(line: Line, text: str) -> Iterator[Line]:
     """The objects in one line of JSON; a line that only looks like JSON stays text."""
     try:
-        value = json.loads(text.strip().rstrip(","), parse_int=bounded_int)
+        value = _parsed(text.strip().rstrip(","))
     except (ValueError, RecursionError):
         problem = "" if line.ended else "JSON that breaks off"
         yield line._replace(text=line.text[:_MAX_TEXT], problem=problem)
